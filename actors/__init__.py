@@ -1,0 +1,1 @@
+"""Everything that decides and acts: bots, peers, channels, listeners."""

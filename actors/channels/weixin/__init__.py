@@ -1,0 +1,1 @@
+"""Weixin (iLink bot API): wire, inlet, outlet, login."""

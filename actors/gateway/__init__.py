@@ -1,0 +1,1 @@
+"""The listeners: agents (WebSocket) and HTTP."""

@@ -1,0 +1,1 @@
+"""What happened: the vocabulary of the log, its states and its arithmetic. Pure."""

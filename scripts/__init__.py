@@ -1,0 +1,1 @@
+"""What people run: one module per verb, the composition root, simulators."""

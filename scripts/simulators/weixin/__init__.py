@@ -1,0 +1,1 @@
+"""A Weixin (iLink) server for tests and demonstrations."""

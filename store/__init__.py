@@ -1,0 +1,1 @@
+"""The durable log: append, read, follow, claim."""
