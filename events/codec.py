@@ -1,0 +1,62 @@
+"""Events to the bytes that the log keeps, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import msgspec
+
+from events import bot, peer, upcast
+from events.base import Event
+from events.errors import CodecError, NewerEvent, TextNotEncodable, UnknownEventType
+
+AnyEvent = bot.BotEvent | peer.PeerEvent
+
+CLASSES: Mapping[str, type[Event]] = {cls.__struct_config__.tag: cls for cls in get_args(AnyEvent)}
+"""Every event of the vocabulary by its tag."""
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnyEvent)
+
+
+def tag_of(event: Event) -> str:
+    """The tag under which an event is stored."""
+    return str(event.__struct_config__.tag)
+
+
+def encode(event: Event) -> bytes:
+    """The bytes to store. Raises TextNotEncodable."""
+    try:
+        return _encoder.encode(event)
+    except UnicodeEncodeError as error:
+        raise TextNotEncodable(f"{tag_of(event)} holds text that UTF-8 cannot carry: {error.reason}") from error
+
+
+def decode(tag: str, data: bytes) -> Event:
+    """The event of stored bytes. Raises UnknownEventType, NewerEvent or CodecError."""
+    if tag in upcast.STEPS:
+        return _decode_old(tag, data)
+    try:
+        event: Event = _decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise _refusal(tag, error) from error
+    return event
+
+
+def _decode_old(tag: str, data: bytes) -> Event:
+    try:
+        raw = upcast.upcast(tag, msgspec.json.decode(data))
+        return msgspec.convert(raw, CLASSES[raw["type"]])
+    except (msgspec.DecodeError, KeyError, TypeError) as error:
+        raise _refusal(tag, error) from error
+
+
+def _refusal(tag: str, error: Exception) -> CodecError:
+    if tag not in CLASSES:
+        return UnknownEventType(
+            f"{tag!r} is not an event of this version; the log was written by a newer one, or is not ours"
+        )
+    if "unknown field" in str(error):
+        return NewerEvent(f"a {tag} event has a field that this version does not know ({error}); use the newer version")
+    return CodecError(f"a {tag} event cannot be read: {error}")

@@ -1,0 +1,100 @@
+"""Errors of the log.
+
+StoreError
+├── AppendRefused            nothing of the batch is in the log, its neighbours are unharmed
+│   ├── Fenced
+│   ├── VersionConflict
+│   ├── DuplicateKey
+│   ├── AddressTaken
+│   ├── TextTooLarge
+│   └── LogBusy
+├── LogFailed                what was in flight is unknown: end the process, the log tells at the next start
+├── LogClosed
+└── CannotOpen
+    ├── NewerLog
+    ├── NotOurLog
+    ├── ReadOnlyLog
+    ├── LogLocked
+    └── NetworkFileSystem
+"""
+
+from __future__ import annotations
+
+
+class StoreError(Exception):
+    """Something about the log is wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class AppendRefused(StoreError):
+    """Raised when a batch may not be appended; nothing of it is in the log."""
+
+
+class Fenced(AppendRefused):
+    """Raised when a newer instance has claimed the account."""
+
+
+class VersionConflict(AppendRefused):
+    """Raised when a stream has moved on since the decision; read its tail, fold, decide again."""
+
+    def __init__(self, stream: str, expected: int, actual: int) -> None:
+        super().__init__(f"{stream} is at version {actual}, not {expected}")
+        self.stream, self.expected, self.actual = stream, expected, actual
+
+
+class DuplicateKey(AppendRefused):
+    """Raised when an idempotency key is taken."""
+
+    def __init__(self, source: str, key: str, value: str) -> None:
+        super().__init__(f"{source} {key!r} is already in the log")
+        self.source, self.key, self.value = source, key, value
+
+
+class AddressTaken(AppendRefused):
+    """Raised when a peer has another stream already."""
+
+    def __init__(self, stream: str, known: str) -> None:
+        super().__init__(f"the peer of {stream} already has the stream {known}")
+        self.stream, self.known = stream, known
+
+
+class TextTooLarge(AppendRefused):
+    """Raised when a body is larger than TEXT_BYTES_MAX."""
+
+
+class LogBusy(AppendRefused):
+    """Raised when the database is locked, full or read-only before the commit, or too many appends wait."""
+
+
+class LogFailed(StoreError):
+    """Raised when a commit failed or was cut short: whether it happened is unknown."""
+
+
+class LogClosed(StoreError):
+    """Raised when the log has been closed."""
+
+
+class CannotOpen(StoreError):
+    """Raised when a log cannot be opened; it is left as it was."""
+
+
+class NewerLog(CannotOpen):
+    """Raised when the log was written by a newer version of the program."""
+
+
+class NotOurLog(CannotOpen):
+    """Raised when a file is not a log of replyledger."""
+
+
+class ReadOnlyLog(CannotOpen):
+    """Raised when the log, or its folder, cannot be written."""
+
+
+class LogLocked(CannotOpen):
+    """Raised when another process holds the log's lock."""
+
+
+class NetworkFileSystem(CannotOpen):
+    """Raised when the log would lie on a network file system, where its locks and its durability cannot be trusted."""

@@ -1,0 +1,108 @@
+"""The port of the log: what every store offers. One contract suite runs on all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Protocol
+
+from events.base import Millis, Recorded
+from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Row
+
+
+class Reader(Protocol):
+    """Reads a log; never changes it. Transactions are short, so that no reader holds up the log's clean-up."""
+
+    async def read(self, stream: str, after: int = 0, limit: int = 0) -> tuple[Recorded, ...]:
+        """Events of a stream after a version, in order; `limit` 0 = all."""
+        ...
+
+    def page(self, after: int = 0, until: int = 0, size: int = 5000) -> AsyncIterator[tuple[Recorded, ...]]:
+        """All events after a position up to `until` (0 = the end), in pages."""
+        ...
+
+    def rows(self, after: int = 0, size: int = 5000) -> AsyncIterator[tuple[Row, ...]]:
+        """The same, undecoded, for verification and export."""
+        ...
+
+    async def position(self) -> int:
+        """The last position of the log, 0 when empty."""
+        ...
+
+    async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
+        """The texts of bodies by id; expired, erased and unknown ones are absent."""
+        ...
+
+    async def key(self, source: str, key: str) -> Mapping[str, str]:
+        """Account to value of a key, for each account that holds it."""
+        ...
+
+    async def taken(self, account: str, source: str, keys: Iterable[str]) -> frozenset[str]:
+        """Which of these keys an account holds."""
+        ...
+
+    async def key_prefix(self, source: str, prefix: str, limit: int = 20) -> tuple[tuple[str, str, str], ...]:
+        """(account, key, value) of the keys that begin so; for ids by unique prefix."""
+        ...
+
+    async def agenda(self, account: str) -> tuple[AgendaRow, ...]:
+        """Rows of an account that have something due, open, waiting, or a turn open; earliest due first."""
+        ...
+
+    async def addresses(self, account: str) -> tuple[AddressRow, ...]:
+        """The peers of an account."""
+        ...
+
+    async def bindings(self) -> tuple[tuple[str, Binding], ...]:
+        """(account, binding) of each bound peer."""
+        ...
+
+    async def heads(self) -> tuple[Head, ...]:
+        """Every stream's head, by name."""
+        ...
+
+    async def claims(self) -> tuple[Claim, ...]:
+        """The fence rows."""
+        ...
+
+    async def expired(self, account: str, before: Millis, limit: int = 1000) -> tuple[tuple[str, str], ...]:
+        """(stream, body id) of an account's bodies older than `before`, oldest first."""
+        ...
+
+    async def meta(self) -> Mapping[str, str]:
+        """Facts about the log as a whole: schema, created_at, salt, simulated."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of the log. Waits for what is in flight."""
+        ...
+
+
+class Log(Reader, Protocol):
+    """A log that can be written."""
+
+    @property
+    def salt(self) -> bytes:
+        """The key of all fingerprints of this log."""
+        ...
+
+    async def claim(
+        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
+    ) -> Claim:
+        """Take the account over: the next epoch, and BotStarted, in one transaction."""
+        ...
+
+    async def append(self, batch: Batch) -> Appended:
+        """Put a batch into the log, durably. Raises AppendRefused (nothing happened) or LogFailed (unknown)."""
+        ...
+
+    async def epoch(self, account: str) -> int:
+        """The account's current epoch, 0 before the first claim; as others committed it."""
+        ...
+
+    def follow(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
+        """Events after a position as they are committed (by this process at once, by others within a second)."""
+        ...
+
+    async def prune_keys(self, account: str, source: str, before: Millis) -> int:
+        """Forget keys older than `before`; `turn` and `delivery` keys are refused. How many went."""
+        ...
