@@ -61,7 +61,8 @@ class LoginCompleted(Event, frozen=True, kw_only=True, tag="login_completed"):
     """A login took effect. Tokens and windows of older generations are void."""
 
     generation: int
-    owner: str = ""  # fingerprint of the owner's id; the id itself is an address row
+    owner: str = ""  # the stream of the person who logged in
+    credentials: str = ""  # fingerprint of the login's secret, by which a start knows a new login
 
 
 class LoginLost(Event, frozen=True, kw_only=True, tag="login_lost"):
@@ -124,6 +125,8 @@ class BotState(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy = Policy()
     policy_id: str = ""
     generation: int = 0  # 0 = never logged in
+    owner: str = ""
+    credentials: str = ""
     login_lost: int | None = None  # the code that said so
     cursor: str = ""
     poll_started_at: Millis = 0
@@ -168,9 +171,15 @@ def _apply(state: BotState, event: BotEvent, epoch: int) -> BotState:
 
 def _logged_in(state: BotState, event: LoginCompleted) -> BotState:
     """A new login has no cursor: the old one belongs to the old login."""
-    if event.generation == state.generation:
-        return msgspec.structs.replace(state, login_lost=None)
-    return msgspec.structs.replace(state, generation=event.generation, login_lost=None, cursor="")
+    cursor = state.cursor if event.generation == state.generation else ""
+    return msgspec.structs.replace(
+        state,
+        generation=event.generation,
+        owner=event.owner,
+        credentials=event.credentials,
+        login_lost=None,
+        cursor=cursor,
+    )
 
 
 def _without(state: BotState, scope: str) -> tuple[tuple[str, Millis | None], ...]:
