@@ -1,1 +1,1 @@
-"""Pure text: splitting into parts, directives."""
+"""Pure text: cleaning, splitting into parts, merging, directives."""
