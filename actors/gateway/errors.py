@@ -1,0 +1,199 @@
+"""What the gateway refuses; each refusal is one HTTP answer. The docstring is the default message.
+
+GatewayError
+├── BadRequest           400  with the path of the field that is wrong
+│   └── NeverFits        400  a push that its share can never carry
+├── Unauthorized         401
+├── NotFound             404  with near ones
+│   ├── UnknownPeer
+│   ├── UnknownSession
+│   ├── UnknownAccount
+│   ├── UnknownDelivery
+│   └── UnknownEndpoint
+├── WrongMethod          405
+├── TooSlow              408
+├── Conflict             409
+│   ├── TurnConflict
+│   ├── AmbiguousId
+│   └── WrongState
+├── TooLarge             413
+├── TooMany              429  nothing was accepted
+├── Broken               500  a defect of the gateway; the log has the cause
+└── Unavailable          503  nothing was accepted
+    ├── Busy
+    └── Stopping
+InsecureListener              a listener beyond loopback has no token
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+NEAR_MAX = 3
+"""How many near names a refusal offers."""
+
+
+class GatewayError(Exception):
+    """The gateway refused."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, message: str | None = None, *, path: str = "", near: Iterable[str] = ()) -> None:
+        self.message = message or " ".join((self.__doc__ or "").split())
+        self.path = path  # of the wrong field, as `$.text`; "" if no field is
+        self.near = tuple(near)
+        super().__init__(self.message)
+
+
+class BadRequest(GatewayError):
+    """The request is not what this endpoint takes."""
+
+    status = 400
+    code = "bad_request"
+
+
+class NeverFits(BadRequest):
+    """The push could never leave: even its smallest form needs more replies than the share has."""
+
+    code = "never_fits"
+
+
+class Unauthorized(GatewayError):
+    """This listener asks for `Authorization: Bearer TOKEN`, and the token is missing or wrong."""
+
+    status = 401
+    code = "unauthorized"
+
+
+class NotFound(GatewayError):
+    """There is nothing of this name."""
+
+    status = 404
+    code = "not_found"
+
+
+class UnknownPeer(NotFound):
+    """No peer has this address; a peer is known once it has written, or once its login named it."""
+
+    code = "unknown_peer"
+
+
+class UnknownSession(NotFound):
+    """No peer is bound to this session."""
+
+    code = "unknown_session"
+
+
+class UnknownAccount(NotFound):
+    """The configuration has no such account."""
+
+    code = "unknown_account"
+
+
+class UnknownDelivery(NotFound):
+    """No delivery has an id that begins so."""
+
+    code = "unknown_delivery"
+
+
+class UnknownEndpoint(NotFound):
+    """There is no such endpoint."""
+
+    code = "unknown_endpoint"
+
+
+class WrongMethod(GatewayError):
+    """This endpoint takes another method."""
+
+    status = 405
+    code = "wrong_method"
+
+
+class TooSlow(GatewayError):
+    """The body did not arrive in time; nothing was accepted."""
+
+    status = 408
+    code = "too_slow"
+
+
+class Conflict(GatewayError):
+    """This contradicts what is already known."""
+
+    status = 409
+    code = "conflict"
+
+
+class TurnConflict(Conflict):
+    """This turn id was accepted before, with another text; a turn has one text for ever."""
+
+    code = "turn_conflict"
+
+
+class AmbiguousId(Conflict):
+    """Several ids begin so; write more of it."""
+
+    code = "ambiguous_id"
+
+
+class WrongState(Conflict):
+    """This cannot be done in the state it is in."""
+
+    code = "wrong_state"
+
+
+class TooLarge(GatewayError):
+    """The body is larger than this endpoint takes."""
+
+    status = 413
+    code = "too_large"
+
+
+class TooMany(GatewayError):
+    """Too many requests at once; nothing was accepted, try again in a moment."""
+
+    status = 429
+    code = "too_many"
+
+
+class Broken(GatewayError):
+    """The gateway failed at this request; its log says why."""
+
+    status = 500
+    code = "broken"
+
+
+class Unavailable(GatewayError):
+    """The gateway cannot take this now; nothing was accepted."""
+
+    status = 503
+    code = "unavailable"
+
+
+class Busy(Unavailable):
+    """The gateway is busy; nothing was accepted, try again in a moment."""
+
+    code = "busy"
+
+
+class Stopping(Unavailable):
+    """The gateway is stopping; nothing was accepted."""
+
+    code = "stopping"
+
+
+class InsecureListener(ValueError):
+    """A listener beyond loopback needs a token."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"{host} can be reached from other machines, so this listener needs a token")
+        self.host = host
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known names that look most like `name`, best first, at most `NEAR_MAX`."""
+    folded = {k.casefold(): k for k in known}
+    found = difflib.get_close_matches(name.casefold(), folded, n=NEAR_MAX, cutoff=0.6)
+    return tuple(folded[f] for f in found)
