@@ -26,6 +26,7 @@ class Output(Part, frozen=True, kw_only=True):
     refusals: int = 0  # how often the channel refused it with a token
     window: int = 0  # number of the window in which an answer was accepted
     held: int = -1  # number of the window in which an answer's later parts are held, or -1
+    remainder_parts: int = 0  # how many parts went out as a remainder
     quote: str = ""  # our id of the message it asks to quote
 
 

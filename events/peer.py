@@ -157,6 +157,7 @@ class SendRequested(Event, frozen=True, kw_only=True, tag="send_requested"):
     left_out: tuple[str, ...] = ()  # outputs that did not fit beside
     part: int = 1
     parts: int = 1
+    remainder: bool = False  # the rest of an answer to an earlier message
     op: Literal["send"] = "send"
     target: str = ""  # a place inside the peer, such as a thread
     quote: str = ""  # our id of the message it answers, where the channel can quote
@@ -211,7 +212,7 @@ class OperatorActed(Event, frozen=True, kw_only=True, tag="operator_acted"):
     `message`, `drop` and `discard` are followed by OutputDropped."""
 
     who: str
-    what: Literal["retry", "more", "drop", "discard", "flush", "help"]
+    what: Literal["retry", "more", "drop", "discard", "flush"]
     outputs: tuple[Output, ...] = ()
     message: str = ""
 

@@ -20,6 +20,7 @@ class Charge(Part, frozen=True, kw_only=True):
     requested_at: Millis
     settled_at: Millis | None = None  # None while open; an unknown settles when its bytes can no longer arrive
     window: int = 0  # number of the window it counts against
+    remainder: bool = False  # it carried the rest of an answer to an earlier message
 
 
 class Window(Part, frozen=True, kw_only=True):
