@@ -129,7 +129,7 @@ def _piece(source: _Source, position: int) -> _Piece:
     torn = fences.open_at(stop)
     following = _following(source, stop)
     if torn and following == torn.end:
-        following = torn.after  # the closing we add is the one that the text has here
+        following = _following(source, torn.after)  # the closing we add is the one that the text has here
     body = data[position:stop]
     if b"\n" in (data[stop : stop + 1], data[stop - 1 : stop]):
         body = body.rstrip()  # the cut itself ends the line
