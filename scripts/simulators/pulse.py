@@ -20,14 +20,12 @@ class Pulse:
             if not future.done():
                 future.set_result(None)
 
-    async def next(self) -> None:
-        """Return at the next beat."""
+    def next(self) -> asyncio.Future[None]:
+        """Return a future that the next beat resolves; it is in place at once, so no beat after this call is missed."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.add(future)
-        try:
-            await future
-        finally:
-            self._waiting.discard(future)
+        future.add_done_callback(self._waiting.discard)
+        return future
 
     async def until(self, condition: Callable[[], bool], timeout_ms: int | None = None) -> bool:
         """Return True as soon as `condition()` holds, False when `timeout_ms` of real time passed before."""

@@ -21,6 +21,9 @@ STATUS_WORDS = (
 )
 """The server's words, spelled as it spells them."""
 
+PENDING = frozenset({"wait", "scaned", "need_verifycode"})
+"""States in which the phone may still do something, so that a status request is held."""
+
 
 def create_code(state: State, call: Call) -> Reply:
     """Answer get_bot_qrcode with a new code."""
@@ -49,16 +52,17 @@ def code_status(state: State, call: Call) -> Reply | Hold:
 
 def resume_status(state: State, hold: Hold, now: int) -> Reply | Hold:
     """Look at a held status request again."""
-    code = state.codes[hold.call.request.query["qrcode"]]
-    life_ms = state.board.look("qr_life_ms")
-    if code.status in ("wait", "scaned", "need_verifycode") and now >= code.created_at + life_ms:
+    query = hold.call.request.query
+    code = state.codes[query["qrcode"]]
+    dies_at = code.created_at + state.board.look("qr_life_ms")
+    if code.status in PENDING and now >= dies_at:
         code.status = "expired"
     if code.script:
         return _say(state, code, code.script.pop(0), now)
-    told = code.said == code.status or (code.status == "wait" and not code.said)
-    asked_digits = code.status == "need_verifycode" and "verify_code" in hold.call.request.query
-    if told and not asked_digits and now < hold.until:
-        return Hold(call=hold.call, until=min(hold.until, code.created_at + life_ms) if code.said != "expired" else now)
+    no_news = code.status in PENDING and code.status == (code.said or "wait")
+    wants_verdict = code.status == "need_verifycode" and "verify_code" in query
+    if no_news and not wants_verdict and now < hold.until:
+        return Hold(call=hold.call, until=min(hold.until, dies_at))
     return _say(state, code, code.status, now)
 
 

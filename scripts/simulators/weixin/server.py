@@ -91,7 +91,7 @@ class WeixinServer:
         return result
 
     async def _news_or(self, at: int) -> None:
-        news = asyncio.ensure_future(self.changed.next())
+        news = self.changed.next()  # before anything is awaited, else a beat in between is lost
         time = asyncio.ensure_future(self.clock.reached(at))
         try:
             await asyncio.wait((news, time), return_when=asyncio.FIRST_COMPLETED)

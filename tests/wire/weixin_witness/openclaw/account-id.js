@@ -1,0 +1,1 @@
+export const normalizeAccountId = (id) => id.replace(/[^A-Za-z0-9]+/g, "-");
