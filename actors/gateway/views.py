@@ -64,6 +64,7 @@ class TurnAccepted(View, frozen=True, kw_only=True):
 
     turn_id: str
     deliveries: tuple[DeliveryView, ...]
+    now: Millis  # by the gateway's clock, to compare `earliest` with
     repeated: bool = False
 
 
