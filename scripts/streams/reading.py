@@ -1,0 +1,38 @@
+"""The way through a stream that all agents have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from scripts.streams.lines import Entry, LineError, entries, records
+from scripts.streams.turns import AgentTurn, Problems, StreamResult
+
+
+class Reader(Protocol):
+    """What knows the lines of one agent."""
+
+    def take(self, entry: Entry) -> AgentTurn | None:
+        """Take in one line; return the turn that it ends."""
+        ...
+
+    def cut_off(self) -> AgentTurn | None:
+        """Return the turn that was running when the stream ended, as failed."""
+        ...
+
+
+def read_stream(lines: Iterable[bytes], reader: Reader) -> StreamResult:
+    """Read `lines` to their end through `reader`; a line that cannot be read is a problem and stops nothing."""
+    turns: list[AgentTurn] = []
+    problems = Problems()
+    for number, line in records(lines):
+        try:
+            found = entries(line)
+        except LineError as error:
+            problems.add(number, str(error))
+            continue
+        turns.extend(turn for turn in map(reader.take, found) if turn is not None)
+    last = reader.cut_off()
+    if last is not None:
+        turns.append(last)
+    return StreamResult(tuple(turns), problems.found(), complete=last is None)
