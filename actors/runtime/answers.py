@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -43,7 +44,7 @@ def outcome(turn: Generator[Any, Any, Any], awaited: FutureLike) -> tuple[Callab
     """Return how the turn goes on: `send` with the result or `throw` with the error, never with a cancellation."""
     try:
         return turn.send, awaited.result()
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, concurrent.futures.CancelledError):
         return turn.throw, CompletionCancelled()
     except BaseException as error:  # noqa: BLE001 (the turn gets it)
         return turn.throw, error

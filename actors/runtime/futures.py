@@ -79,13 +79,11 @@ class Slot:
 
     def set_result(self, result: Any, /) -> None:
         """Make it done with a result."""
-        self._value = result
-        self._settle()
+        self._settle(result, None)
 
     def set_exception(self, error: BaseException, /) -> None:
         """Make it done with an error."""
-        self._error = error
-        self._settle()
+        self._settle(None, error)
 
     def cancel(self) -> bool:
         """Make it done as cancelled; False if it was done already."""
@@ -94,10 +92,10 @@ class Slot:
         self.set_exception(asyncio.CancelledError())
         return True
 
-    def _settle(self) -> None:
+    def _settle(self, value: Any, error: BaseException | None) -> None:
         if self._done:
             raise asyncio.InvalidStateError("the slot is filled already")
-        self._done = True
+        self._done, self._value, self._error = True, value, error
         callbacks, self._callbacks = self._callbacks, None
         for fn in callbacks or ():
             fn(self)

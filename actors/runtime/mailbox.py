@@ -5,6 +5,7 @@ A turn may be a generator: while it waits for a future, the actor takes nothing 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Hashable
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -90,10 +91,10 @@ class Mailbox(Lanes):
     def run(self) -> None:
         """Take up to the scheduler's budget of messages; then let the others have their turn."""
         assert self.scheduler is not None
-        budget = self.scheduler.turn_budget
         try:
-            while budget > 0 and self.actor is not None and self._take_turn(self.actor):
-                budget -= 1
+            for _ in range(self.scheduler.turn_budget):
+                if self.actor is None or not self._take_turn(self.actor):
+                    break
         finally:
             self.scheduled = False
             self._arrived()
@@ -107,54 +108,46 @@ class Mailbox(Lanes):
             self.scheduler.call_soon(self.run)
 
     def _take_turn(self, actor: Actor) -> bool:
-        """Do the next piece of work; False if there is none."""
-        if self.turn is not None:
-            return self._resume(self.turn)
-        if self.fresh:
-            self.fresh = False
-            self._handle(HYDRATE, actor)
-            return True
-        envelope = self._take()
-        if envelope is None:
-            return False
-        if isinstance(envelope.message, _ActorStop):
-            self._stop(envelope, actor)
-        else:
-            self._handle(envelope, actor)
-        return True
-
-    def _handle(self, envelope: Envelope[Any], actor: Actor) -> None:
-        self.current = envelope
+        """Do the next piece of work; False if there is none, or if the turn now waits."""
         try:
-            if envelope is HYDRATE:
-                actor.on_start()
-                response = actor.on_hydrate()
+            if self.turn is not None:
+                self._resume(self.turn)
+            elif self.fresh:
+                self.fresh = False
+                self._hydrate(actor)
+            elif (envelope := self._take()) is None:
+                return False
+            elif isinstance(envelope.message, _ActorStop):
+                self._stop(envelope, actor)
             else:
-                response = actor.on_receive(envelope.message)
-            if type(response) is GeneratorType:
-                self.turn = response
-                self._advance(response, response.send, None)
-            else:
-                self._finish(response)
+                self.current = envelope
+                self._begin(actor.on_receive(envelope.message))
         except BaseException as error:
             self._fail(error)
             if not isinstance(error, Exception):
                 raise  # SystemExit and the like belong to the process
+        return self.awaited is None
 
-    def _resume(self, turn: GeneratorType[Any, Any, Any]) -> bool:
-        """Go on with the suspended turn; False if what it waits for is not done."""
+    def _hydrate(self, actor: Actor) -> None:
+        self.current = HYDRATE
+        actor.on_start()
+        self._begin(actor.on_hydrate())
+
+    def _begin(self, response: Any) -> None:
+        """Go on with what a handler returned: the reply, or the turn that will return it."""
+        if type(response) is GeneratorType:
+            self.turn = response
+            self._advance(response, response.send, None)
+        else:
+            self._finish(response)
+
+    def _resume(self, turn: GeneratorType[Any, Any, Any]) -> None:
+        """Go on with the suspended turn, if what it waits for is done."""
         awaited = self.awaited
         assert awaited is not None
-        if not awaited.done():
-            return False
-        self.awaited = None
-        try:
+        if awaited.done():
+            self.awaited = None
             self._advance(turn, *outcome(turn, awaited))
-        except BaseException as error:
-            self._fail(error)
-            if not isinstance(error, Exception):
-                raise
-        return True
 
     def _advance(self, turn: GeneratorType[Any, Any, Any], step: Callable[[Any], Any], value: Any) -> None:
         """Run the turn until it waits for something that is not done, or ends."""
@@ -177,8 +170,16 @@ class Mailbox(Lanes):
                 return
 
     def _completed(self, future: object) -> None:
-        """Note that the awaited future is done; a stale one (the turn ended otherwise) is ignored."""
-        if future is self.awaited:
+        """Go on, as the awaited future is done; a stale one (the turn ended otherwise) is ignored.
+
+        asyncio calls this from the bare loop, so the turn resumes here; anyone else may be inside another actor's turn.
+        """
+        if future is not self.awaited or self.scheduled:
+            return
+        if isinstance(future, asyncio.Future):
+            self.scheduled = True
+            self.run()
+        else:
             self._arrived()
 
     def _finish(self, response: Any) -> None:

@@ -271,6 +271,6 @@ class SimScheduler:
         for turn in range(max_turns):
             if not self.step(until_ms):
                 return turn
-        if self._ready:
+        if self._ready or self._jump(until_ms):
             raise NotIdle(f"seed {self.seed}: {max_turns} turns")
         return max_turns

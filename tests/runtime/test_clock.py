@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_ns, stopwatch_ns
+
+MS = 1_000_000
+
+
+class Hardware:
+    """Two clocks of a machine, in ns."""
+
+    def __init__(self) -> None:
+        self.wall_ns = 1_000 * MS
+        self.boot_ns = 77 * MS
+
+    def pass_ms(self, ms: int) -> None:
+        self.wall_ns += ms * MS
+        self.boot_ns += ms * MS
+
+    def clock(self) -> BootClock:
+        return BootClock(lambda: self.wall_ns, lambda: self.boot_ns)
+
+
+def test_now_is_wall_time_at_start_plus_boot_clock() -> None:
+    machine = Hardware()
+    clock = machine.clock()
+    assert (clock.now(), clock.monotonic()) == (1_000, 0)
+    machine.pass_ms(250)
+    assert (clock.now(), clock.monotonic(), clock.step_ms()) == (1_250, 250, 0)
+
+
+@pytest.mark.parametrize(("step_ms", "adopted"), [(90_000_000, 90_000_000), (-3_600_000, 0)])
+def test_a_step_of_the_wall_clock_moves_nothing_until_adopted(step_ms: int, adopted: int) -> None:
+    machine = Hardware()
+    clock = machine.clock()
+    machine.wall_ns += step_ms * MS
+    machine.pass_ms(10)
+    assert (clock.now(), clock.step_ms()) == (1_010, step_ms)
+    assert clock.adopt() == adopted
+    assert (clock.now(), clock.monotonic(), clock.step_ms()) == (1_010 + adopted, 10, step_ms - adopted)
+
+
+def test_the_real_clock_runs() -> None:
+    clock = BootClock()
+    assert abs(clock.now() - time.time_ns() // MS) < 60_000
+    assert abs(clock.step_ms()) < 60_000
+    assert boot_ns() <= boot_ns()
+    assert stopwatch_ns() <= stopwatch_ns()
+
+
+def test_a_system_without_boot_clock_uses_the_monotonic_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(time, "CLOCK_BOOTTIME", raising=False)
+    before = time.monotonic_ns()
+    assert before <= boot_ns() <= time.monotonic_ns()
+
+
+def test_the_manual_clock_moves_when_told() -> None:
+    clock = ManualClock(5_000)
+    clock.advance(100)
+    clock.step_wall(-30)
+    assert (clock.now(), clock.monotonic(), clock.step_ms(), clock.adopt()) == (5_100, 100, -30, 0)
+    clock.step_wall(130)
+    assert (clock.adopt(), clock.now(), clock.monotonic(), clock.step_ms()) == (100, 5_200, 100, 0)
+    with pytest.raises(ValueError, match="-1 ms"):
+        clock.advance(-1)
+
+
+@pytest.mark.parametrize("ids", [SystemIds(), SeededIds(1)])
+def test_ids_have_their_shapes(ids: SystemIds | SeededIds) -> None:
+    tokens = {ids.token(8) for _ in range(100)}
+    assert len(tokens) == 100
+    assert all(len(token) == 16 and int(token, 16) >= 0 for token in tokens)
+    assert all(0 <= ids.uint32() < 2**32 for _ in range(100))
+    assert all(0.5 <= ids.jitter(0.5, 1.0) <= 1.0 for _ in range(100))
+
+
+def test_seeded_ids_repeat() -> None:
+    def draw(seed: int | str) -> tuple[str, int, float, int]:
+        ids = SeededIds(seed)
+        return ids.token(4), ids.uint32(), ids.jitter(0, 1), ids.below(1_000_000)
+
+    assert draw(1) == draw(1)
+    assert draw("a") == draw("a")
+    assert draw(1) != draw(2)
