@@ -63,6 +63,7 @@ class Message(Part, frozen=True, kw_only=True):
     body: str
     at: Millis
     sent_at: Millis
+    total: int = 0  # bytes of its text
     contents: tuple[str, ...] = ("text",)
     media: tuple[str, ...] = ()
     quote: str = ""
@@ -164,6 +165,7 @@ def _message_received(state: PeerState, event: MessageReceived, at: Millis, _epo
         body=event.body,
         at=at,
         sent_at=event.sent_at,
+        total=event.total,
         contents=event.contents,
         media=event.media,
         quote=event.quote,

@@ -1,0 +1,84 @@
+"""What a peer's messages mean: words for the gateway, messages for the agent, strangers. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from actors.draft import Draft
+from actors.errors import TurnNotOpen
+from actors.text.notices import Notice
+from actors.view import ResetSession, Withdraw
+from events.backlog import Output
+from events.peer import AccessRefused, OperatorActed, SessionReset, TurnCancelled, TurnStarted
+from events.peer_state import Message
+
+Word = Literal["/more", "/reset", "/cancel"]
+WORDS: tuple[Word, ...] = ("/more", "/reset", "/cancel")
+_WORD_BYTES_MAX = 16
+"""Longer messages are no control words, and their texts need not be read to know it."""
+
+RETRIEVABLE = ("cut", "dropped")
+
+
+def read_inbox(draft: Draft) -> Notice | None:
+    """Deal with every message that waits: refuse strangers, obey control words at once, start a turn if none is open.
+    The notice that answers the last control word, if one is due."""
+    said: Notice | None = None
+    for message in draft.state.inbox:
+        if not (draft.view.allowed or draft.state.access):
+            draft.add(AccessRefused(message=message.message, reason="not_allowed"))
+            continue
+        word = _word(draft, message)
+        if word:
+            said = _obey(draft, message, word)
+    if draft.state.inbox and draft.state.turn is None:
+        _start(draft, draft.state.inbox[0])
+    return said
+
+
+def cancel(draft: Draft, who: str, message: str = "") -> None:
+    """End the open turn as cancelled. Raises TurnNotOpen."""
+    turn = draft.state.turn
+    if turn is None:
+        raise TurnNotOpen("no turn is open")
+    draft.add(TurnCancelled(turn_id=turn.turn_id, who=who, message=message))
+    draft.effect(Withdraw(turn.turn_id, turn.agent))
+
+
+def _start(draft: Draft, message: Message) -> None:
+    """A message becomes a turn; its id is taken, so that the turn is never pushed as well."""
+    turn_id = draft.id("t")
+    draft.key("turn", turn_id, f'{{"streams":["{draft.stream}"],"inbound":true}}')
+    draft.add(TurnStarted(turn_id=turn_id, message=message.message, session=draft.state.session))
+
+
+def _word(draft: Draft, message: Message) -> Word | None:
+    if message.total > _WORD_BYTES_MAX:
+        return None
+    said = (draft.text(message.body) or "").strip().lower()
+    return next((w for w in WORDS if w == said), None)
+
+
+def _obey(draft: Draft, message: Message, word: Word) -> Notice | None:
+    match word:
+        case "/more":
+            return _more(draft, message)
+        case "/reset":
+            draft.add(SessionReset(who="peer", message=message.message))
+            draft.effect(ResetSession(draft.state.session, draft.state.resets))
+            return "session_reset"
+        case "/cancel":
+            if draft.state.turn is None:
+                draft.add(OperatorActed(who="peer", what="flush", message=message.message))
+                return "nothing_to_cancel"
+            cancel(draft, "peer", message.message)
+            return "turn_cancelled"
+
+
+def _more(draft: Draft, message: Message) -> Notice | None:
+    """The rest of what was cut or dropped last, as an answer to this message; a remainder needs no asking."""
+    outputs: tuple[Output, ...] = ()
+    if not draft.state.answers:
+        outputs = tuple(d.output for d in draft.state.dead if d.fate in RETRIEVABLE and d.output.body)[-1:]
+    draft.add(OperatorActed(who="peer", what="more", outputs=outputs, message=message.message))
+    return None if outputs or draft.state.answers else "nothing_more"

@@ -1,0 +1,131 @@
+"""What an outcome does to a peer. Outcomes are classified, never guessed (iLink protocol notes 2.5). Pure."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from actors.commands import Abandon, Conclude
+from actors.draft import Draft
+from actors.ports import SEND_WITHIN_MS, Accepted, Refused, Unknown
+from events.backlog import Output
+from events.base import Millis
+from events.peer import (
+    ContextTokenDropped,
+    FallbackUsed,
+    OutputDropped,
+    SendFailed,
+    SendSucceeded,
+    SendUnknown,
+    UnknownResolved,
+)
+from events.peer_state import OpenRequest
+
+RETRY_MS_MIN = 1_000
+RETRY_MS_MAX = 60_000
+REFUSALS_MAX = 2
+"""Refused with the token it had, and again with the token of a later message: it is the content."""
+
+
+def conclude(draft: Draft, command: Conclude) -> None:
+    """The outcome of the open request, or, late, of one that was given up as unknown."""
+    request = draft.state.request
+    if request is None or request.request != command.request:
+        _late(draft, command)
+        return
+    match command.outcome:
+        case Accepted(message_id=message_id):
+            _accepted(draft, request, message_id)
+        case Refused():
+            _refused(draft, request, command.outcome)
+        case Unknown(reason=reason, settled_at=settled_at):
+            draft.add(SendUnknown(request=request.request, settled_at=settled_at, reason=reason))
+            _beyond_parts(draft, request)
+        case _:
+            assert_never(command.outcome)
+
+
+def abandon(draft: Draft, command: Abandon) -> None:
+    """The request never got to an outlet: nothing was sent, nothing is charged."""
+    request = draft.state.request
+    if request is not None and request.request == command.request:
+        draft.add(SendFailed(request=request.request, failure="not_sent", retry_at=draft.now))
+
+
+def close_stale(draft: Draft) -> None:
+    """A request of an earlier life of the bot: nobody can say whether it arrived."""
+    request = draft.state.request
+    if request is not None and request.epoch < draft.view.epoch:
+        settled_at: Millis = request.requested_at + SEND_WITHIN_MS + draft.view.policy.client_timeout_ms
+        draft.add(SendUnknown(request=request.request, settled_at=settled_at, reason="stopped"))
+        _beyond_parts(draft, request)
+
+
+def _accepted(draft: Draft, request: OpenRequest, message_id: str) -> None:
+    left_out = tuple(o for o in draft.state.queue if o.output in request.left_out)
+    draft.add(SendSucceeded(request=request.request, message_id=message_id))
+    if request.quote and not draft.view.can_quote:
+        draft.add(FallbackUsed(request=request.request, what="no_quote"))
+    if message_id:
+        for output in left_out:
+            draft.add(OutputDropped(output=output, reason="merged_out"))
+    _beyond_parts(draft, request)
+
+
+def _refused(draft: Draft, request: OpenRequest, outcome: Refused) -> None:
+    error = draft.store("error", outcome.error)[0] if outcome.error else ""
+    retry_at = 0
+    if outcome.failure in ("not_sent", "too_late"):
+        retry_at = draft.now + min(RETRY_MS_MAX, RETRY_MS_MIN << min(draft.state.retries, 16))
+    draft.add(
+        SendFailed(request=request.request, failure=outcome.failure, code=outcome.code, retry_at=retry_at, error=error)
+    )
+    match outcome.failure:
+        case "blocked":
+            _drop_token(draft, request)
+            _set_aside(draft, tuple(o for o in _still(draft, request) if o.refusals >= REFUSALS_MAX))
+        case "bad_request" | "http_refused":
+            _set_aside(draft, _still(draft, request))
+        case "login_lost" | "not_sent" | "too_late":
+            pass
+        case _:
+            assert_never(outcome.failure)
+
+
+def _drop_token(draft: Draft, request: OpenRequest) -> None:
+    """Unless a newer message brought a newer token meanwhile."""
+    token = draft.state.token
+    if token is not None and token.body == request.token:
+        draft.add(ContextTokenDropped(body=token.body, reason="refused"))
+
+
+def _set_aside(draft: Draft, outputs: tuple[Output, ...]) -> None:
+    for output in outputs:
+        draft.add(OutputDropped(output=output, reason="set_aside"))
+
+
+def _still(draft: Draft, request: OpenRequest) -> tuple[Output, ...]:
+    names = {c.output for c in request.carried}
+    return tuple(o for o in (*draft.state.answers, *draft.state.queue) if o.output in names)
+
+
+def _beyond_parts(draft: Draft, request: OpenRequest) -> None:
+    """A remainder ends after its number of parts."""
+    for output in _still(draft, request):
+        if output.remainder_parts >= draft.view.policy.answer_parts:
+            draft.add(OutputDropped(output=output, reason="beyond_parts"))
+
+
+def _late(draft: Draft, command: Conclude) -> None:
+    """A definite answer after the request was closed as unknown; anything else has been recorded already."""
+    unknown = any(d.request == command.request and d.fate == "unknown" for d in draft.state.dead)
+    if not unknown:
+        return
+    match command.outcome:
+        case Accepted(message_id=message_id):
+            draft.add(UnknownResolved(request=command.request, delivered=True, message_id=message_id, who="outlet"))
+        case Refused():
+            draft.add(UnknownResolved(request=command.request, delivered=False, who="outlet"))
+        case Unknown():
+            pass
+        case _:
+            assert_never(command.outcome)

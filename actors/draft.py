@@ -1,0 +1,134 @@
+"""A decision in the making: it folds what it adds, so that each next step sees the state after the steps before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from actors.errors import TextsNeeded
+from actors.text.clean import text_bytes
+from actors.text.split import Part, parts
+from actors.view import BotView, Decision, Effect
+from events.base import Event, Millis
+from events.peer_state import PeerState, evolve
+from events.streams import fingerprint
+from store.records import Binding, Body, Key
+
+SPLIT_BYTES_MAX = 65_536
+"""Texts up to this size are split within a turn; larger ones by a thread beforehand."""
+
+
+class NewIds(Protocol):
+    """A source of ids."""
+
+    def token(self, nbytes: int) -> str:
+        """`nbytes` random bytes as hex digits."""
+        ...
+
+
+class Texts:
+    """The texts that a peer has at hand, by body; None = it is gone from the log."""
+
+    def __init__(self, known: Mapping[str, str | None] | None = None) -> None:
+        self.known: dict[str, str | None] = dict(known or {})
+        self.splits: dict[tuple[str, int], tuple[Part, ...]] = {}
+
+    def forget(self) -> None:
+        """Let go of everything; what is needed again is read again."""
+        self.known.clear()
+        self.splits.clear()
+
+
+class Draft:
+    """Collects a decision. Pure but for `ids` and `pace`, which it is given."""
+
+    def __init__(
+        self,
+        state: PeerState,
+        view: BotView,
+        *,
+        stream: str,
+        now: Millis,
+        texts: Texts,
+        ids: NewIds,
+        salt: bytes,
+        pace: Callable[[Millis], Millis],
+    ) -> None:
+        self.state, self.view, self.stream = state, view, stream
+        self.now = max(now, state.at)
+        self.pace = pace
+        self._texts, self._ids, self._salt = texts, ids, salt
+        self._events: list[Event] = []
+        self._bodies: list[Body] = []
+        self._keys: list[Key] = []
+        self._bindings: list[Binding] = []
+        self._effects: list[Effect] = []
+        self.erase: tuple[str, ...] = ()
+        self.reply: object = None
+
+    def add(self, event: Event) -> None:
+        """Let an event happen."""
+        self._events.append(event)
+        version = self.state.version + 1
+        self.state = evolve(self.state, event, version=version, at=self.now, epoch=self.view.epoch)
+
+    def effect(self, effect: Effect) -> None:
+        """Do this once the events are durable."""
+        self._effects.append(effect)
+
+    def key(self, source: str, key: str, value: str = "") -> None:
+        """Take an idempotency key with the events."""
+        self._keys.append(Key(source=source, key=key, value=value))
+
+    def bind(self, session: str) -> None:
+        """Keep the bindings' cache in step."""
+        self._bindings.append(Binding(stream=self.stream, session=session))
+
+    def id(self, prefix: str) -> str:
+        """A new id."""
+        return f"{prefix}-{self._ids.token(8)}"
+
+    def store(self, kind: str, text: str) -> tuple[str, int]:
+        """Put a text among the bodies; its id and its length in bytes."""
+        body = self.id("b")
+        self._bodies.append(Body(id=body, stream=self.stream, kind=kind, text=text, at=self.now))
+        self._texts.known[body] = text
+        return body, text_bytes(text)
+
+    def digest(self, text: str) -> str:
+        """The salted fingerprint of a text."""
+        return fingerprint(self._salt, text)
+
+    def need(self, bodies: frozenset[str]) -> None:
+        """Make sure that these texts are at hand. Raises TextsNeeded."""
+        missing = bodies - self._texts.known.keys()
+        if missing:
+            raise TextsNeeded(frozenset(missing))
+
+    def text(self, body: str) -> str | None:
+        """A text, None if it is gone. Raises TextsNeeded."""
+        self.need(frozenset((body,)))
+        return self._texts.known[body]
+
+    def parts(self, body: str, text: str) -> tuple[Part, ...]:
+        """A text's parts. Raises TextsNeeded when it is too large to split within a turn."""
+        key = (body, self.view.policy.part_bytes)
+        if key not in self._texts.splits:
+            if len(text) > SPLIT_BYTES_MAX:
+                raise TextsNeeded(frozenset(), frozenset((body,)))
+            self._texts.splits[key] = parts(text, self.view.policy.part_bytes)
+        return self._texts.splits[key]
+
+    def decision(self, due_at: Millis | None) -> Decision:
+        """What came of it."""
+        return Decision(
+            state=self.state,
+            events=tuple(self._events),
+            bodies=tuple(self._bodies),
+            keys=tuple(self._keys),
+            erase=self.erase,
+            bindings=tuple(self._bindings),
+            effects=tuple(self._effects),
+            due_at=due_at,
+            reply=self.reply,
+        )

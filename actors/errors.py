@@ -1,0 +1,42 @@
+"""Errors of the deciders and the parts around them.
+
+ActorsError
+├── TextsNeeded      a decision cannot be taken without texts that are not at hand; read them and decide again
+└── Refusal          a command that changes nothing, with the reason
+    ├── TurnNotOpen
+    ├── TurnTaken
+    └── UnknownOutput
+"""
+
+from __future__ import annotations
+
+
+class ActorsError(Exception):
+    """Something in the actors is wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip())
+
+
+class TextsNeeded(ActorsError):
+    """Raised when a decision needs texts, or their parts, that are not at hand."""
+
+    def __init__(self, bodies: frozenset[str], splits: frozenset[str] = frozenset()) -> None:
+        super().__init__(f"{len(bodies)} texts and {len(splits)} splits are needed")
+        self.bodies, self.splits = bodies, splits
+
+
+class Refusal(ActorsError):
+    """Raised when a command is refused; nothing has changed."""
+
+
+class TurnNotOpen(Refusal):
+    """Raised when an agent speaks of a turn that is not open: it was answered, cancelled, or never handed over."""
+
+
+class TurnTaken(Refusal):
+    """Raised when the turn is with another agent."""
+
+
+class UnknownOutput(Refusal):
+    """Raised when a command names an output that does not wait and is not remembered as undelivered."""

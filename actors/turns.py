@@ -1,0 +1,79 @@
+"""Turns become outputs: what is delivered, what is skipped and why. Pure."""
+
+from __future__ import annotations
+
+import json
+
+from actors.commands import AcceptTurn, FinishTurn
+from actors.draft import Draft
+from actors.errors import TurnNotOpen
+from actors.text.clean import is_blank
+from actors.text.directives import parse
+from events.backlog import Output
+from events.base import Origin
+from events.peer import OutputSkipped, TurnCompleted, TurnFailed
+from events.streams import delivery_id
+
+
+def accept(draft: Draft, command: AcceptTurn) -> None:
+    """A turn that no message of the peer started: its text joins the backlog, unless it is blank, failed or kept out."""
+    if command.keys_value:
+        draft.key("turn", command.turn_id, command.keys_value)
+    output = _end(draft, command, command.origin, command.session)
+    reason = _kept_out(draft, command.origin)
+    if reason and output in draft.state.queue:
+        draft.add(OutputSkipped(output=output, reason=reason))
+    draft.reply = output.output
+
+
+def finish(draft: Draft, command: FinishTurn) -> None:
+    """The open turn is over: its text is the answer to the message that started it."""
+    turn = draft.state.turn
+    if turn is None or turn.turn_id != command.turn_id:
+        raise TurnNotOpen(f"turn {command.turn_id} is not open")
+    output = _end(draft, command, "inbound", turn.session)
+    draft.reply = output.output
+
+
+def delivery_value(stream: str, turn_id: str, digest: str) -> str:
+    """What the key of a delivery keeps: whose it is, its turn, and the fingerprint by which another text is refused."""
+    return json.dumps({"stream": stream, "turn": turn_id, "text": digest}, separators=(",", ":"))
+
+
+def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session: str) -> Output:
+    """Record a turn's end and, if nothing of it is to be delivered, why."""
+    turn_id, status, text = command.turn_id, command.status, command.text
+    name = delivery_id(draft.stream, turn_id)
+    directives = parse(text)
+    body, total = draft.store("output", directives.text) if directives.text else ("", 0)
+    draft.key("delivery", name, delivery_value(draft.stream, turn_id, draft.digest(text)))
+    if status == "failed":
+        draft.add(TurnFailed(turn_id=turn_id, output=name, origin=origin, session=session, error=body))
+        output = Output(output=name, turn_id=turn_id, body=body, total=total, accepted_at=draft.now, origin=origin)
+        draft.add(OutputSkipped(output=output, reason="failed"))
+        return output
+    draft.add(
+        TurnCompleted(
+            turn_id=turn_id,
+            output=name,
+            origin=origin,
+            status=status,
+            body=body,
+            total=total,
+            session=session,
+            quote=directives.reply_to or "",
+        )
+    )
+    output = next(o for o in (*draft.state.answers, *draft.state.queue) if o.output == name)
+    if is_blank(directives.text):
+        draft.add(OutputSkipped(output=output, reason="blank"))
+    return output
+
+
+def _kept_out(draft: Draft, origin: Origin) -> str:
+    policy = draft.view.policy
+    if origin not in policy.push_origins:
+        return "origin_excluded"
+    if policy.mode == "enforce" and min(policy.share_replies, policy.quota_replies) == 0:
+        return "no_share"
+    return ""

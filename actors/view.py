@@ -1,0 +1,101 @@
+"""What a peer's decisions see of its bot, and what they come to: blocks, effects, decisions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from events.base import Event, Millis
+from events.bot import Policy
+from events.peer_state import OpenTurn, PeerState
+from store.records import Binding, Body, Key
+
+Reason = Literal[
+    "nothing_waits",
+    "open_request",
+    "no_login",
+    "login_lost",
+    "paused",
+    "no_token",
+    "retry_later",
+    "window_closed",
+    "quota_spent",
+    "share_spent",
+    "reserved_for_answers",
+    "held_until_message",
+    "pace",
+]
+"""The one fact that keeps something from leaving."""
+
+
+class BotView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a peer's decisions depend on besides its own state. Policy times in ms."""
+
+    account: str
+    epoch: int
+    generation: int = 0  # of the login; 0 = never logged in
+    login_lost: bool = False
+    policy: Policy = Policy()
+    policy_id: str = ""
+    paused_until: Millis | None = 0  # for the peer that looks; None = until resumed
+    allowed: bool = True  # whether the configuration lets the peer that looks talk to the bot
+    agents: int = 0  # agents that are connected
+    locale: str = "zh-CN"
+    can_quote: bool = False  # whether the channel can show a quote
+    typing: bool = False
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Why something waits, and when that ends by itself: `until` None = only with a new fact."""
+
+    reason: Reason
+    until: Millis | None = None
+
+
+class Send(msgspec.Struct, frozen=True, kw_only=True):
+    """Effect: give this request to the outlet. Its texts are in the decision's bodies or were read for it."""
+
+    request: str
+    text: str
+    token: str
+    client_id: str
+    target: str = ""
+    quote: str = ""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Effect: let an agent have the open turn."""
+
+    turn: OpenTurn
+
+
+class Withdraw(msgspec.Struct, frozen=True):
+    """Effect: tell the agent that has it that a turn is over."""
+
+    turn_id: str
+    agent: str
+
+
+class ResetSession(msgspec.Struct, frozen=True):
+    """Effect: tell agents that a session begins anew."""
+
+    session: str
+    resets: int
+
+
+Effect = Send | Offer | Withdraw | ResetSession
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command comes to: what to append at the state's version, what to do once that is durable, what to answer."""
+
+    state: PeerState  # after the events
+    events: tuple[Event, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    keys: tuple[Key, ...] = ()
+    erase: tuple[str, ...] = ()
+    bindings: tuple[Binding, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    due_at: Millis | None = None  # when to look again without a new fact
+    reply: object = None
