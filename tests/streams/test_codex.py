@@ -58,9 +58,9 @@ def test_turn(values: list[object], status: str, text: str, error: str | None) -
 
 def test_several_turns_do_not_share_texts_or_ids() -> None:
     turn = [STARTED, message("Done."), COMPLETED]
-    read = read_codex(lines(THREAD, *turn, *turn, STARTED, COMPLETED))
-    assert [one.text for one in read.turns] == ["Done.", "Done.", ""]
-    assert len({one.turn_id for one in read.turns}) == 3
+    read = read_codex(lines(THREAD, *turn, *turn, *turn, STARTED, COMPLETED))
+    assert [one.text for one in read.turns] == ["Done.", "Done.", "Done.", ""]
+    assert len({one.turn_id for one in read.turns}) == 4
 
 
 def test_reading_again_gives_the_same_ids_and_a_resumed_session_others() -> None:

@@ -247,9 +247,17 @@ def test_fence_that_ends_at_the_cut_is_not_opened_again() -> None:
     assert [part.text for part in parts(text, 64)] == ["```\n" + "a" * 55 + "\n```", "b" * 40]
 
 
-def test_fence_that_starts_at_the_cut_moves_to_the_next_part() -> None:
-    text = "a" * 55 + "\n```py\n" + "b" * 40 + "\n```"
-    assert [part.text for part in parts(text, 64)] == ["a" * 55, "```py\n" + "b" * 40 + "\n```"]
+@pytest.mark.parametrize("shift", range(40, 64))
+def test_fence_that_starts_at_the_cut_moves_to_the_next_part(shift: int) -> None:
+    found = parts("a" * shift + "\n```py\n\n\n" + "b" * 40 + "\n```", 64)
+    assert not any(part.text.endswith("```py\n```") for part in found)
+    assert not any(fence_left_open(part.text) for part in found)
+
+
+def test_cut_falls_before_a_line_that_would_look_like_a_fence_when_torn() -> None:
+    found = parts("a" * 50 + "\n```" + "b" * 30 + " c``` tail " + "d" * 30, 64)
+    assert found[0].text == "a" * 50
+    assert found[1].text.startswith("```" + "b" * 30 + " c``` tail")
 
 
 def test_fence_left_open_is_closed_in_the_last_of_several_parts() -> None:
@@ -264,9 +272,10 @@ def test_long_opening_line_is_opened_again_bare() -> None:
 
 
 def test_cut_inside_a_line_does_not_start_a_part_with_a_fence() -> None:
-    for shift in range(50, 64):
-        found = parts("a" * shift + "```not a fence" + "b" * 60, 64)
-        assert not any(part.text.startswith("```") for part in found)
+    for shift in range(50, 70):
+        for run in ("```", "`````", " ~~~", "``` ```"):
+            found = parts("a" * shift + run + "not a fence" + "b" * 60, 64)
+            assert not any(part.text.lstrip().startswith(("```", "~~~")) for part in found)
 
 
 @pytest.mark.parametrize("part_bytes", [-1, 0, 1, PART_BYTES_MIN - 1])
