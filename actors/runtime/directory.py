@@ -183,12 +183,21 @@ class Directory:
     def __len__(self) -> int:
         return len(self._mailboxes)
 
+    def queued(self) -> int:
+        """Return how many messages wait, over all actors."""
+        return sum(len(mailbox) for mailbox in self._mailboxes.values())
+
+    def actor(self, key: Hashable) -> Actor | None:
+        """Return the running actor of a key, None without one: for invariants and tests, which look and do not touch."""
+        mailbox = self._mailboxes.get(key)
+        return None if mailbox is None else mailbox.actor
+
     def passivate(self, key: Hashable) -> bool:
         """Put an actor away if it is at rest and agrees (`idle`); False if it is busy or not live."""
-        mailbox = self._mailboxes.get(key)
-        actor = mailbox.actor if mailbox is not None else None
-        if mailbox is None or actor is None or not mailbox.quiet() or not actor.idle():
+        actor = self.actor(key)
+        if actor is None or not actor.actor_inbox.quiet() or not actor.idle():
             return False
+        mailbox = actor.actor_inbox
         self._remove(mailbox, ActorStopped(str(key)))
         mailbox.end(actor)
         return True

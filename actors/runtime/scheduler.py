@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
-from actors.runtime.clock import BootClock, Clock, Ids, ManualClock, SeededIds, SystemIds
-from actors.runtime.errors import NotIdle, OffloadFull
-from actors.runtime.futures import FutureLike, Slot
+from actors.runtime.clock import BootClock, Clock, Ids, SystemIds
+from actors.runtime.errors import OffloadFull
+from actors.runtime.futures import FutureLike
 from actors.runtime.limits import (
     OFFLOAD_LIMIT,
     OFFLOAD_THREADS,
     PUMP_TURNS,
-    SIMULATED_TURNS,
     TIMER_RECHECK_MS,
-    TRACE_TURNS,
     TURN_BUDGET,
 )
+from actors.runtime.simulated import SimProcess, SimScheduler
 from actors.runtime.timers import TimerHandle, TimerQueue
+
+__all__ = ["LoopScheduler", "Scheduler", "SimProcess", "SimScheduler", "offload"]
 
 T = TypeVar("T")
 
@@ -155,122 +155,3 @@ class LoopScheduler:
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
-
-
-class SimScheduler:
-    """Turns in an order drawn by a seed, in virtual time that jumps to the next timer when nothing is ready.
-
-    One message is one turn. `digest()` identifies the run: equal seeds and code give equal digests. `on_turn` is called
-    after each turn, for invariants; an error there, or a BaseException in a turn, leaves `step`.
-    """
-
-    def __init__(self, seed: int, start_ms: int = 0) -> None:
-        self.seed = seed
-        self.clock = ManualClock(start_ms)
-        self.ids = SeededIds(seed)
-        self.turn_budget = 1
-        self.turns = 0
-        self.on_turn: Callable[[], object] | None = None
-        self.trace: deque[str] = deque(maxlen=TRACE_TURNS)
-        self._draw = SeededIds(
-            f"{seed}/order"
-        )  # apart from `ids`, so that asking for an id does not change the order of turns
-        self._ready: list[Callable[[], object]] = []
-        self._timers = TimerQueue()
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def call_soon(self, fn: Callable[[], object]) -> None:
-        """Make `fn` one of the turns to draw from."""
-        self._ready.append(fn)
-
-    def call_at(self, due_ms: int, fn: Callable[[], object]) -> TimerHandle:
-        """Make `fn` a turn to draw from when virtual time reaches `due_ms`."""
-        return self._timers.push(due_ms, fn)
-
-    def future(self) -> Slot:
-        """Return a new reply slot."""
-        return Slot()
-
-    def offload(self, fn: Callable[[], Any]) -> Slot:
-        """Run `fn` as a turn of its own."""
-        slot = Slot()
-
-        def work() -> None:
-            try:
-                result = fn()
-            except Exception as error:  # noqa: BLE001 (whoever waits gets it)
-                slot.set_exception(error)
-            else:
-                slot.set_result(result)
-
-        self.call_soon(work)
-        return slot
-
-    def step(self, until_ms: int | None = None) -> bool:
-        """Run one turn, jumping to the next timer (not beyond `until_ms`) if none is ready; False if there is none."""
-        if not self._ready and not self._jump(until_ms):
-            return False
-        ready = self._ready
-        index = self._draw.below(len(ready))
-        ready[index], ready[-1] = ready[-1], ready[index]
-        fn = ready.pop()
-        self.turns += 1
-        self._record(fn)
-        fn()
-        if self.on_turn is not None:
-            self.on_turn()
-        return True
-
-    def _jump(self, until_ms: int | None) -> bool:
-        due = self._timers.next_due()
-        if due is None or (until_ms is not None and due > until_ms):
-            return False
-        self.clock.advance(max(0, due - self.clock.now()))
-        self._ready.extend(handle.fire for handle in self._timers.pop_due(self.clock.now()))
-        return True
-
-    def _record(self, fn: Callable[[], object]) -> None:
-        describe = getattr(getattr(fn, "__self__", None), "describe", None)
-        what = describe() if describe is not None else getattr(fn, "__qualname__", type(fn).__name__)
-        self.note(f"{self.clock.now()} {what}")
-
-    def note(self, line: str) -> None:
-        """Add a line to the trace and the digest; no message texts."""
-        self.trace.append(line)
-        self._digest.update(line.encode() + b"\n")
-
-    def digest(self) -> str:
-        """Return the fingerprint of the run so far."""
-        return self._digest.hexdigest()
-
-    def run_until_idle(self, max_turns: int = SIMULATED_TURNS) -> int:
-        """Run until nothing is ready and no timer is set; return the turns taken, NotIdle beyond `max_turns`."""
-        return self._run(max_turns, None)
-
-    def run_ready(self, max_turns: int = SIMULATED_TURNS) -> int:
-        """Run what is ready without letting time pass; return the turns taken."""
-        return self._run(max_turns, self.clock.now())
-
-    def run_for(self, ms: int, max_turns: int = SIMULATED_TURNS) -> int:
-        """Let `ms` of virtual time pass with everything due in it; return the turns taken."""
-        until = self.clock.now() + ms
-        turns = self._run(max_turns, until)
-        self.clock.advance(until - self.clock.now())
-        return turns
-
-    def run_until(self, future: FutureLike, max_turns: int = SIMULATED_TURNS) -> Any:
-        """Run until `future` is done and return its result; NotIdle if it never is."""
-        for _ in range(max_turns):
-            if future.done() or not self.step():
-                break
-        if not future.done():
-            raise NotIdle(f"seed {self.seed}: still waiting after {self.turns} turns")
-        return future.result()
-
-    def _run(self, max_turns: int, until_ms: int | None) -> int:
-        for turn in range(max_turns):
-            if not self.step(until_ms):
-                return turn
-        if self._ready or self._jump(until_ms):
-            raise NotIdle(f"seed {self.seed}: {max_turns} turns")
-        return max_turns

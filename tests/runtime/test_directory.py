@@ -90,7 +90,9 @@ def test_mailbox_full_is_the_senders_to_know() -> None:
     with pytest.raises(MailboxFull):
         world.directory.ask("a", "too much")
     world.directory.complete("a", "outcome")
+    assert world.directory.queued() == MAILBOX_LIMIT + 1
     world.run()
+    assert world.directory.queued() == 0
     assert [message for _, message in world.seen] == ["outcome", *range(MAILBOX_LIMIT)]
 
 
@@ -215,7 +217,7 @@ def test_a_pipe_reaches_the_successor() -> None:
     future = world.scheduler.future()
 
     def send() -> None:
-        actor = world.directory._mailboxes["a"].actor
+        actor = world.directory.actor("a")
         assert actor is not None
         actor.pipe(future, lambda done: done.result())
 
@@ -275,7 +277,7 @@ def test_an_actor_with_a_completion_to_come_is_not_passivated() -> None:
     future = world.scheduler.future()
     world.directory.tell("a", 0)
     world.run()
-    actor = world.directory._mailboxes["a"].actor
+    actor = world.directory.actor("a")
     assert actor is not None
     actor.pipe(future, lambda done: done.result())
     assert not world.directory.passivate("a")
@@ -405,7 +407,7 @@ def test_abort_all_drops_everything_where_it_stands() -> None:
 
     replies = [world.directory.ask("a", wait), world.directory.ask("a", 1), world.directory.ask("b", 2)]
     world.directory.tell("c", "die")
-    while "c" not in world.created or world.directory._mailboxes["c"].actor is not None:
+    while world.directory.actor("c") is not None:
         assert world.scheduler.step()
     world.directory.abort_all()
     world.run()
