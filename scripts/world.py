@@ -1,0 +1,85 @@
+"""The whole log folded: every bot and every peer as the events alone tell them. Needs no cache and no running gateway."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+
+from actors.view import BotView
+from events import bot, peer_state
+from events.base import Millis, Recorded
+from events.bot import BotState
+from events.peer_state import PeerState
+from events.streams import category
+from scripts.names import Names
+from store.log import Reader
+
+
+class World(msgspec.Struct):
+    """The states of every stream after some events of the log."""
+
+    bots: dict[str, BotState] = msgspec.field(default_factory=dict)
+    peers: dict[str, PeerState] = msgspec.field(default_factory=dict)
+    position: int = 0
+    at: Millis = 0  # the latest time of an event
+
+    def apply(self, recorded: Recorded) -> None:
+        """Take in the next event. Raises FoldError."""
+        if category(recorded.stream) == "bot":
+            old_bot = self.bots.get(recorded.stream, BotState())
+            self.bots[recorded.stream] = _evolve_bot(old_bot, recorded)
+        else:
+            old = self.peers.get(recorded.stream, PeerState())
+            self.peers[recorded.stream] = peer_state.evolve(
+                old, recorded.event, version=recorded.version, at=recorded.at, epoch=recorded.epoch
+            )
+        self.position = recorded.position
+        self.at = max(self.at, recorded.at)
+
+
+def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
+    event = recorded.event
+    if not isinstance(event, bot.BotEvent):
+        raise TypeError(f"{recorded.type} is not an event of a bot")
+    return bot.evolve(state, event, version=recorded.version, at=recorded.at, epoch=recorded.epoch)
+
+
+def view_of(state: BotState, account: str, stream: str, now: Millis) -> BotView:
+    """What a peer's decisions would see of a bot, as far as the log tells: it does not know which agents are connected."""
+    return BotView(
+        account=account,
+        epoch=state.epoch,
+        generation=state.generation,
+        login_lost=state.login_lost is not None,
+        policy=state.policy,
+        policy_id=state.policy_id,
+        paused_until=bot.paused_until(state, stream, now),
+    )
+
+
+async def events_of(
+    reader: Reader, names: Names, stream: str = "", *, until: int = 0, by: Millis | None = None
+) -> AsyncIterator[tuple[Recorded, ...]]:
+    """Pages of events in commit order, up to a position (0 = the end) and a time: all streams, or one peer's and its bot's."""
+    if not stream:
+        async for page in reader.page(until=until):
+            yield tuple(r for r in page if by is None or r.at <= by)
+        return
+    found = [*await reader.read(stream), *await reader.read(names.bot_of(stream))]
+    yield tuple(
+        sorted(
+            (r for r in found if (not until or r.position <= until) and (by is None or r.at <= by)),
+            key=lambda r: r.position,
+        )
+    )
+
+
+async def fold(pages: AsyncIterator[tuple[Recorded, ...]], progress: Callable[[int], None] = lambda _: None) -> World:
+    """The world after these events; `progress` hears the position reached."""
+    world = World()
+    async for page in pages:
+        for recorded in page:
+            world.apply(recorded)
+        progress(world.position)
+    return world
