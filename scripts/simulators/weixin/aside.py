@@ -24,7 +24,7 @@ def config(state: State, call: Call) -> Reply:
 
 def typing(state: State, call: Call) -> Reply:
     """Answer sendtyping; a start costs a reply while the knob `typing_costs` says so."""
-    request: TypingRequest = call.body(TypingRequest)
+    request = call.body(TypingRequest)
     chat = call.known_account.chat(request.ilink_user_id)
     state.counters["typing"] += 1
     if chat is None:
@@ -64,7 +64,7 @@ def _charge_typing(state: State, call: Call, user: str, slot: int) -> None:
 
 def upload(state: State, call: Call) -> Reply:
     """Answer getuploadurl with a slot; some accounts insist on a context token (notes 1.7)."""
-    request: UploadRequest = call.body(UploadRequest)
+    request = call.body(UploadRequest)
     state.counters["uploads"] += 1
     if call.known_account.chat(request.to_user_id) is None:
         return refusal(-1)

@@ -69,8 +69,8 @@ def check_base_info(raw: Raw) -> Iterator[Broken]:
 def check_send(call: Call) -> Iterator[Broken]:
     """Yield what is wrong with a sendmessage body."""
     raw_message = (call.raw or {}).get("msg")
-    if not isinstance(raw_message, dict):
-        yield "msg", "the body holds no msg object"
+    if not isinstance(raw_message, dict) or not call.fits(SendRequest):
+        yield "msg", "the body holds no msg object, or one with values of the wrong type"
         return
     message = call.body(SendRequest).msg
     yield from check_user(call, message.to_user_id)
@@ -86,7 +86,7 @@ def check_send(call: Call) -> Iterator[Broken]:
         yield "inbound_only_key", ", ".join(sorted(INBOUND_MESSAGE_KEYS & raw_message.keys()))
     if len(message.item_list) != 1:
         yield "items", f"{len(message.item_list)} items, a message holds one"
-    for item, raw in zip(message.item_list, raw_message.get("item_list") or [], strict=True):
+    for item, raw in zip(message.item_list, raw_message.get("item_list", []), strict=True):
         yield from _check_item(item, raw)
 
 

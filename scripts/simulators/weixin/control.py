@@ -79,11 +79,11 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     times: int | None = None
 
 
-def counts(model: WeixinModel) -> dict[str, int]:
-    """Return every counter and the length of every ledger, the names that `/control/wait` knows."""
+def counts(model: WeixinModel, now: int) -> dict[str, int]:
+    """Return every counter, the length of every ledger and the time: the names that `/control/wait` knows."""
     lengths = {name: len(getattr(model.state, name)) for name in LEDGERS}
     holding = sum(a.poll is not None for a in model.state.accounts.values())
-    return dict(model.state.counters) | lengths | {"holding": holding}
+    return dict(model.state.counters) | lengths | {"holding": holding, "now": now}
 
 
 def chat_view(model: WeixinModel, chat: Chat, now: int) -> Raw:
@@ -249,7 +249,7 @@ class Control:
 
     async def counters(self, _request: web.Request) -> web.Response:
         """Return what was counted so far."""
-        return _json(counts(self._model))
+        return _json(self._counts())
 
     async def user(self, request: web.Request) -> web.Response:
         """Return the windows and the quota of one user."""
@@ -265,8 +265,11 @@ class Control:
         """Answer once every named count is reached (`accepted=3&polls=1`), or after `timeout` real seconds."""
         wanted = {name: int(value) for name, value in request.query.items() if name != "timeout"}
         timeout_ms = min(int(float(request.query.get("timeout", 10)) * 1000), WAIT_MS_MAX)
-        met = await self._changed.until(lambda: reached(counts(self._model), wanted), timeout_ms)
-        return _json({"met": met, "counters": counts(self._model)})
+        met = await self._changed.until(lambda: reached(self._counts(), wanted), timeout_ms)
+        return _json({"met": met, "counters": self._counts()})
+
+    def _counts(self) -> dict[str, int]:
+        return counts(self._model, self._clock.now())
 
     def _done(self, value: object) -> web.Response:
         self._changed.beat()

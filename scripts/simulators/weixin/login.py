@@ -27,7 +27,7 @@ PENDING = frozenset({"wait", "scaned", "need_verifycode"})
 
 def create_code(state: State, call: Call) -> Reply:
     """Answer get_bot_qrcode with a new code."""
-    local_tokens: list[str] = call.body(QrRequest).local_token_list
+    local_tokens = call.body(QrRequest).local_token_list
     unknown = [token for token in local_tokens if token not in state.accounts]
     if unknown and state.board.use("bad_local_tokens") == "refuse":
         return refusal(-3, "invalid argument", form="both")

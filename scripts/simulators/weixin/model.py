@@ -92,9 +92,9 @@ class WeixinModel:
 
     def _read(self, endpoint: Endpoint, request: Request, now: int) -> Call:
         raw = read_object(request.body) if request.method == "POST" else {}
-        token = request.headers.get("authorization", "").removeprefix("Bearer ")
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
         call = Call(endpoint=endpoint.name, request=request, now=now, raw=raw)
-        call.account = self.state.accounts.get(token) if endpoint.authenticated else None
+        call.account = self.state.accounts.get(token) if scheme == "Bearer" and endpoint.authenticated else None
         return call
 
     def _check(self, endpoint: Endpoint, call: Call) -> None:

@@ -37,7 +37,7 @@ ACCEPT = Verdict("accept")
 
 def send(state: State, call: Call) -> Reply:
     """Answer a sendmessage request."""
-    message: Outbound = call.body(SendRequest).msg
+    message = call.body(SendRequest).msg
     account = call.known_account
     state.counters["sends"] += 1
     repeated = message.client_id in account.client_ids
@@ -128,7 +128,7 @@ def has_left(state: State, chat: Chat, now: int) -> bool:
 
 def note_refused(state: State, call: Call, code: int, reason: str) -> None:
     """Write a refused send down."""
-    message: Outbound = call.body(SendRequest).msg
+    message = call.body(SendRequest).msg
     state.refused.add(
         Refused(
             at=call.now,

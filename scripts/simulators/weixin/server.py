@@ -29,6 +29,7 @@ class WeixinServer:
         self.changed = Pulse()
         self.base_url = ""
         self._closing = False
+        clock.on_jump(lambda _now: self.changed.beat())
 
     @property
     def state(self) -> State:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 
@@ -13,6 +13,8 @@ from scripts.simulators.weixin.chats import Account, Chat, Identity, Mint, Poll
 from scripts.simulators.weixin.codec import Raw, Reply, Request
 from scripts.simulators.weixin.knobs import Fault, Switchboard
 from scripts.simulators.weixin.ledgers import Accepted, Ledger, Refused, Shown, Violation
+
+Body = TypeVar("Body", bound=msgspec.Struct)
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +46,20 @@ class Call:
         assert self.account is not None, "only authenticated calls have an account"
         return self.account
 
-    def body(self, kind: type[Any]) -> Any:
+    def body(self, kind: type[Body]) -> Body:
         """Return the body as a struct of `kind`; a body of the wrong shape as an empty one (the checks say so)."""
         try:
             return msgspec.convert(self.raw or {}, kind)
         except msgspec.ValidationError:
             return kind()
+
+    def fits(self, kind: type[Body]) -> bool:
+        """Tell whether the body has the shape of `kind`."""
+        try:
+            msgspec.convert(self.raw or {}, kind)
+        except msgspec.ValidationError:
+            return False
+        return True
 
 
 @dataclass
