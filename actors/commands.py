@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from actors.ports import Outcome
-from events.base import Millis, Origin, Recorded, Status
+from events.base import Origin, Recorded, Status
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -104,9 +104,13 @@ class ExpireBodies(msgspec.Struct, frozen=True):
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """Answer with the state, and what blocks each lane at `now`. Changes nothing."""
+    """Answer with (state, view, now). Changes nothing."""
 
-    now: Millis = 0
+
+class Rehearse(msgspec.Struct, frozen=True):
+    """Answer with the decision that a command would come to; change nothing."""
+
+    command: AcceptTurn
 
 
 Command = (

@@ -32,11 +32,18 @@ class Texts:
     def __init__(self, known: Mapping[str, str | None] | None = None) -> None:
         self.known: dict[str, str | None] = dict(known or {})
         self.splits: dict[tuple[str, int], tuple[Part, ...]] = {}
+        self.named: dict[
+            tuple[str, str], str
+        ] = {}  # (kind, text) -> the body's id, the same however often it is decided
 
-    def forget(self) -> None:
-        """Let go of everything; what is needed again is read again."""
+    def forget(self, keep: str = "") -> None:
+        """Let go of everything but one body; what is needed again is read again."""
+        kept = self.known.get(keep)
         self.known.clear()
         self.splits.clear()
+        self.named.clear()
+        if kept is not None:
+            self.known[keep] = kept
 
 
 class Draft:
@@ -90,7 +97,7 @@ class Draft:
 
     def store(self, kind: str, text: str) -> tuple[str, int]:
         """Put a text among the bodies; its id and its length in bytes."""
-        body = self.id("b")
+        body = self._texts.named.setdefault((kind, text), self.id("b"))
         self._bodies.append(Body(id=body, stream=self.stream, kind=kind, text=text, at=self.now))
         self._texts.known[body] = text
         return body, text_bytes(text)

@@ -8,7 +8,7 @@ import msgspec
 
 from events.base import Event, Millis
 from events.bot import Policy
-from events.peer_state import OpenTurn, PeerState
+from events.peer_state import PeerState
 from store.records import Binding, Body, Key
 
 Reason = Literal[
@@ -64,12 +64,6 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     quote: str = ""
 
 
-class Offer(msgspec.Struct, frozen=True):
-    """Effect: let an agent have the open turn."""
-
-    turn: OpenTurn
-
-
 class Withdraw(msgspec.Struct, frozen=True):
     """Effect: tell the agent that has it that a turn is over."""
 
@@ -84,7 +78,7 @@ class ResetSession(msgspec.Struct, frozen=True):
     resets: int
 
 
-Effect = Send | Offer | Withdraw | ResetSession
+Effect = Send | Withdraw | ResetSession
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

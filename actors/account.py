@@ -1,0 +1,132 @@
+"""One account's life in this process: what its bot and its peers share. Everything here belongs to the actors' one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from actors.agenda import Agenda
+from actors.commands import Advance
+from actors.logport import LogPort
+from actors.ports import Outlet
+from actors.runtime.directory import Directory
+from actors.runtime.scheduler import Scheduler
+from actors.view import BotView
+from events.base import Millis
+from events.bot import BotState, paused_until
+from events.peer_state import OpenTurn, PeerState
+from events.streams import Address, peer_stream
+
+PSEUDONYM_BYTES = 16
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """An open turn that an agent is to take."""
+
+    stream: str
+    address: str
+    turn: OpenTurn
+
+
+class Hub(Protocol):
+    """The agents, as peers see them."""
+
+    @property
+    def agents(self) -> int:
+        """How many are connected."""
+        ...
+
+    def offer(self, offer: Offer) -> None:
+        """Let an agent have the turn; the same turn again changes nothing."""
+        ...
+
+    def withdraw(self, turn_id: str) -> None:
+        """The turn is over; tell the agent that has it."""
+        ...
+
+    def reset(self, stream: str, session: str, resets: int) -> None:
+        """The session begins anew."""
+        ...
+
+
+class Account:
+    """What a bot and its peers share: names, the view, the ways to the log, the outlet, the agents and each other."""
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        scheduler: Scheduler,
+        log: LogPort,
+        hub: Hub,
+        view: BotView,
+        access: tuple[str, ...] = ("owner",),
+    ) -> None:
+        self.address, self.scheduler, self.log, self.hub = address, scheduler, log, hub
+        self.view = view
+        self.access = access
+        self.owner = ""  # the channel's id of the person who logged in
+        self.state = BotState()  # the bot's, for its peers to look at
+        self.outlet: Outlet | None = None
+        self.peers: Directory  # set by whoever builds the account
+        self.agenda = Agenda(scheduler, self._wake)
+        self.fenced = False
+        self.on_fenced: Callable[[], None] = lambda: None
+        self.on_change: Callable[[str, PeerState, PeerState], None] = lambda _stream, _before, _after: None
+        self._streams: dict[str, str] = {}  # peer id -> stream
+        self._peers: dict[str, str] = {}  # stream -> peer id
+
+    def know(self, stream: str, peer: str) -> None:
+        """Remember a peer's pseudonym."""
+        self._streams[peer] = stream
+        self._peers[stream] = peer
+
+    def stream_of(self, peer: str) -> str:
+        """The stream of a peer; a new pseudonym for a new peer."""
+        stream = self._streams.get(peer)
+        if stream is None:
+            stream = peer_stream(self.scheduler.ids.token(PSEUDONYM_BYTES))
+            self.know(stream, peer)
+        return stream
+
+    def known(self, peer: str) -> str | None:
+        """The stream of a peer, None if it has none."""
+        return self._streams.get(peer)
+
+    def peer_of(self, stream: str) -> str:
+        """The channel's id of a stream's peer, "" if its address was erased."""
+        return self._peers.get(stream, "")
+
+    def address_of(self, stream: str) -> str:
+        """A stream's address as people write it."""
+        return str(Address(self.address.channel, self.address.account, self.peer_of(stream)))
+
+    def known_peers(self) -> tuple[tuple[str, str], ...]:
+        """(peer, stream) of every known peer."""
+        return tuple(self._streams.items())
+
+    def view_of(self, stream: str, now: Millis) -> BotView:
+        """The view for one peer."""
+        allowed = self.allows(self.peer_of(stream))
+        until = paused_until(self.state, stream, now) if self.state.paused else 0
+        agents = self.hub.agents
+        view = self.view
+        if allowed == view.allowed and until == view.paused_until and agents == view.agents:
+            return view
+        return msgspec.structs.replace(view, allowed=allowed, paused_until=until, agents=agents)
+
+    def allows(self, peer: str) -> bool:
+        """Whether the configuration lets this peer talk to the bot."""
+        return peer in self.access or "all" in self.access or ("owner" in self.access and peer == self.owner)
+
+    def fence_off(self) -> None:
+        """A newer instance has the account: nothing is decided or sent here any more."""
+        if not self.fenced:
+            self.fenced = True
+            self.agenda.close()
+            self.on_fenced()
+
+    def _wake(self, stream: str) -> None:
+        self.peers.tell(stream, Advance())

@@ -1,0 +1,71 @@
+"""The log as actors see it: each call returns a future to yield. In production a task on the loop, in worlds a slot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from actors.runtime.futures import FutureLike
+from store.log import Log
+from store.records import Batch
+
+
+class LogPort(Protocol):
+    """What bots and peers ask of the log. The futures are done on the scheduler's thread."""
+
+    @property
+    def salt(self) -> bytes:
+        """The key of all fingerprints."""
+        ...
+
+    def append(self, batch: Batch) -> FutureLike:
+        """Future of store.records.Appended."""
+        ...
+
+    def read(self, stream: str, after: int) -> FutureLike:
+        """Future of the events of a stream after a version, a tuple of Recorded."""
+        ...
+
+    def bodies(self, ids: Iterable[str]) -> FutureLike:
+        """Future of a mapping of body to text; what is gone is absent."""
+        ...
+
+    def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
+        """Future of the keys among these that are taken."""
+        ...
+
+
+class LoopLog:
+    """A log's port on the asyncio loop. A task is never cancelled: an append that began is an append that may have happened."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def salt(self) -> bytes:
+        """The key of all fingerprints."""
+        return self._log.salt
+
+    def append(self, batch: Batch) -> FutureLike:
+        """Append in a task of its own."""
+        return self._task(self._log.append(batch))
+
+    def read(self, stream: str, after: int) -> FutureLike:
+        """Read in a task of its own."""
+        return self._task(self._log.read(stream, after))
+
+    def bodies(self, ids: Iterable[str]) -> FutureLike:
+        """Read texts in a task of its own."""
+        return self._task(self._log.bodies(tuple(ids)))
+
+    def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
+        """Look keys up in a task of its own."""
+        return self._task(self._log.taken(account, source, tuple(keys)))
+
+    def _task(self, coroutine: Any) -> FutureLike:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task

@@ -1,0 +1,251 @@
+"""A peer's actor: it decides with `actors.decide`, appends what was decided, and only then acts.
+
+The state is assigned only from what the log confirmed. A version conflict means that a fact came from outside meanwhile: read the
+tail, fold, decide again. Only the fence stops a peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import Any
+
+from actors.account import Account, Offer
+from actors.commands import Abandon, Advance, Ask, Command, Conclude, Facts, Rehearse
+from actors.decide import decide
+from actors.draft import Draft, Texts
+from actors.errors import TextsNeeded
+from actors.gate import next_due_at
+from actors.ports import SEND_WITHIN_MS, SendOrder
+from actors.runtime.actor import Actor
+from actors.text.split import parts
+from actors.view import BotView, Decision, ResetSession, Send, Withdraw
+from events.base import Millis, Recorded
+from events.peer_state import PeerState, evolve
+from store.errors import Fenced, LogBusy, VersionConflict
+from store.records import AddressRow, AgendaRow, Appended, Batch, Write
+
+Turn = Generator[Any, Any, Any]
+
+BUSY_RETRY_MS = 200
+"""How long a peer waits before it offers a decision again to a log that could not take it."""
+
+PATIENT = (Facts, Advance, Conclude, Abandon)
+"""Commands that nobody could repeat: they wait for a busy log instead of failing."""
+
+
+class Peer(Actor):
+    """One peer of an account."""
+
+    def __init__(self, stream: str, account: Account) -> None:
+        super().__init__()
+        self.stream, self.account = stream, account
+        self.state = PeerState()
+        self._texts = Texts()
+        self._row_due: Millis | None = None
+
+    def idle(self) -> bool:
+        """Put away only between sends: an outcome would have to bring the peer back at once."""
+        return self.state.request is None
+
+    def on_hydrate(self) -> Turn:
+        """Replay the stream; close what an earlier incarnation left open; see what is due."""
+        yield from self._catch_up()
+        request, outlet = self.state.request, self.account.outlet
+        command: Command = Advance()
+        if request and request.epoch == self.account.view.epoch and not (outlet and outlet.holds(request.request)):
+            command = Abandon(request.request)
+        yield from self._run(command)
+
+    def on_receive(self, message: Any) -> Turn:
+        """Obey a command; the reply is the decision's."""
+        match message:
+            case Ask():
+                now = self.account.scheduler.clock.now()
+                return self.state, self.account.view_of(self.stream, now), now
+            case Rehearse(command=command):
+                return (yield from self._decide(command))
+            case Facts(recorded=recorded, texts=texts):
+                self._texts.known.update(texts)
+                yield from self._learn(recorded)
+            case _:
+                pass
+        return (yield from self._run(message))
+
+    # --- deciding -------------------------------------------------------------------------------------------------
+
+    def _run(self, command: Command) -> Turn:
+        """Decide, append, act; again if the stream moved on meanwhile."""
+        while not self.account.fenced:
+            decision = yield from self._decide(command)
+            try:
+                appended = yield from self._append(decision)
+            except VersionConflict:
+                yield from self._catch_up()
+                continue
+            except Fenced:
+                self.account.fence_off()
+                break
+            except LogBusy:
+                if not isinstance(command, PATIENT):
+                    raise
+                yield self._later(BUSY_RETRY_MS)
+                continue
+            self._fold(appended)
+            self._act(command, decision)
+            return decision.reply
+        if isinstance(command, PATIENT):
+            return None  # the successor reads the same facts from the log
+        raise Fenced
+
+    def _decide(self, command: Command) -> Turn:
+        """The decision on a command, with the texts that it turns out to need."""
+        while True:
+            try:
+                return decide(self._draft(), command)
+            except TextsNeeded as need:
+                yield from self._fetch(need)
+
+    def _draft(self) -> Draft:
+        account, clock = self.account, self.account.scheduler.clock
+        now = clock.now()
+        return Draft(
+            self.state,
+            account.view_of(self.stream, now),
+            stream=self.stream,
+            now=now,
+            texts=self._texts,
+            ids=account.scheduler.ids,
+            salt=account.log.salt,
+            pace=self._pace,
+        )
+
+    def _pace(self, now: Millis) -> Millis:
+        outlet = self.account.outlet
+        return outlet.earliest(self.stream, now) if outlet else now
+
+    def _fetch(self, need: TextsNeeded) -> Turn:
+        """Read texts, and split large ones off the thread of the turns."""
+        if need.bodies:
+            found = yield self.account.log.bodies(need.bodies)
+            self._texts.known.update({body: found.get(body) for body in need.bodies})
+        part_bytes = self.account.view.policy.part_bytes
+        for body in need.splits:
+            text = self._texts.known[body] or ""
+            pieces = yield self.account.scheduler.offload(partial(parts, text, part_bytes))
+            self._texts.splits[(body, part_bytes)] = pieces
+
+    # --- the log --------------------------------------------------------------------------------------------------
+
+    def _append(self, decision: Decision) -> Turn:
+        """Make a decision durable; nothing to do is nothing to append, unless the agenda must hear of an earlier time."""
+        earlier = _earlier(decision.due_at, self._row_due)
+        if not (decision.events or decision.keys or decision.erase or earlier):
+            return ()
+        row = agenda_row(self.stream, decision.state, decision.due_at)
+        appended: Appended = yield self.account.log.append(self._batch(decision, row))
+        self._row_due = row.due_at
+        return appended.recorded
+
+    def _batch(self, decision: Decision, row: AgendaRow) -> Batch:
+        account, now = self.account, self.account.scheduler.clock.now()
+        write = Write(self.stream, self.state.version, decision.events)
+        new = self.state.version == 0 and bool(decision.events)
+        address = AddressRow(stream=self.stream, peer=account.peer_of(self.stream))
+        return Batch(
+            account=account.address.bot,
+            epoch=account.view.epoch,
+            at=max(now, self.state.at),
+            writes=(write,) if decision.events else (),
+            bodies=decision.bodies,
+            keys=decision.keys,
+            agenda=(row,),
+            addresses=(address,) if new and address.peer else (),
+            bindings=decision.bindings,
+            erase=decision.erase,
+        )
+
+    def _catch_up(self) -> Turn:
+        recorded = yield self.account.log.read(self.stream, self.state.version)
+        self._fold(recorded)
+
+    def _learn(self, recorded: tuple[Recorded, ...]) -> Turn:
+        """Fold facts that are durable already; where some before them are missing, read those first."""
+        fresh = tuple(r for r in recorded if r.version > self.state.version)
+        if fresh and fresh[0].version > self.state.version + 1:
+            yield from self._catch_up()
+        else:
+            self._fold(fresh)
+
+    def _fold(self, recorded: tuple[Recorded, ...]) -> None:
+        before = state = self.state
+        for r in recorded:
+            state = evolve(state, r.event, version=r.version, at=r.at, epoch=r.epoch)
+        self.state = state
+        if recorded:
+            self.account.on_change(self.stream, before, state)
+
+    # --- acting ---------------------------------------------------------------------------------------------------
+
+    def _act(self, command: Command, decision: Decision) -> None:
+        """What follows once a decision is durable."""
+        account = self.account
+        if isinstance(command, Conclude) and account.outlet:
+            account.outlet.settled(command.request)
+        for effect in decision.effects:
+            match effect:
+                case Send():
+                    self._send(effect)
+                case Withdraw(turn_id=turn_id):
+                    account.hub.withdraw(turn_id)
+                case ResetSession(session=session, resets=resets):
+                    account.hub.reset(self.stream, session, resets)
+        if self.state.turn is not None:
+            account.hub.offer(Offer(stream=self.stream, address=account.address_of(self.stream), turn=self.state.turn))
+        account.agenda.set(self.stream, decision.due_at)
+        self._texts.forget(keep=self.state.token.body if self.state.token else "")
+
+    def _send(self, send: Send) -> None:
+        outlet = self.account.outlet
+        if outlet is None:
+            self.account.peers.complete(self.stream, Abandon(send.request))
+            return
+        outlet.send(
+            SendOrder(
+                request=send.request,
+                stream=self.stream,
+                peer=self.account.peer_of(self.stream),
+                text=send.text,
+                token=send.token,
+                client_id=send.client_id,
+                leave_by=self.account.scheduler.clock.monotonic() + SEND_WITHIN_MS,
+                target=send.target,
+                quote=send.quote,
+            )
+        )
+
+    def _later(self, wait_ms: int) -> Any:
+        scheduler = self.account.scheduler
+        future = scheduler.future()
+        scheduler.call_at(scheduler.clock.now() + wait_ms, lambda: future.set_result(None))
+        return future
+
+
+def agenda_row(stream: str, state: PeerState, due_at: Millis | None) -> AgendaRow:
+    """The agenda's row of a state."""
+    return AgendaRow(
+        stream=stream,
+        due_at=due_at,
+        open_epoch=state.request.epoch if state.request else None,
+        waiting=state.waiting + len(state.inbox),
+        turn_open=state.turn is not None,
+    )
+
+
+def agenda_of(stream: str, state: PeerState, view: BotView, now: Millis) -> AgendaRow:
+    """The row that a fold alone gives, for rebuilding and comparing."""
+    return agenda_row(stream, state, next_due_at(state, view, now))
+
+
+def _earlier(due_at: Millis | None, than: Millis | None) -> bool:
+    return due_at is not None and than is not None and due_at < than
