@@ -9,6 +9,7 @@ import msgspec
 
 from actors.draft import Draft
 from actors.gate import Lane, unheld
+from actors.text.clean import is_blank
 from actors.text.merge import merge
 from actors.text.split import Part, head, parts
 from actors.view import Send
@@ -95,6 +96,9 @@ def _answer(draft: Draft, output: Output, *, remainder: bool) -> Message | None:
     text = draft.text(output.body)
     if text is None:
         _drop(draft, (output,), "text_gone")
+        return None
+    if is_blank(text.encode()[output.start :].decode()):
+        _drop(draft, (output,), "blank")
         return None
     number, count, part = _next_part(draft, output, text)
     whole = part.text == text
