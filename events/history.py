@@ -19,14 +19,14 @@ from events.stories import History, MessageStory, TokenStory, TurnStory
 
 def history(stream: Iterable[Recorded]) -> History:
     """The history of one peer's events, which are given in the order of their versions."""
-    fold = _Fold()
+    fold = HistoryFold()
     for recorded in stream:
         fold.apply(recorded)
     return fold.history()
 
 
-class _Fold:
-    """Builds a history; everything it holds is its own."""
+class HistoryFold:
+    """Builds a history event by event; everything it holds is its own."""
 
     def __init__(self) -> None:
         self._fates = Fates()
@@ -37,6 +37,7 @@ class _Fold:
         self._windows = 0
 
     def history(self) -> History:
+        """The history so far."""
         return History(
             outputs=self._fates.outputs(),
             requests=self._fates.requests(),
@@ -47,6 +48,7 @@ class _Fold:
         )
 
     def apply(self, recorded: Recorded) -> None:
+        """Take in the next event of the stream."""
         self._fates.apply(recorded)
         step = _STEPS.get(type(recorded.event))
         if step is not None:
@@ -54,7 +56,7 @@ class _Fold:
 
     # messages and tokens
 
-    def received(self, event: peer.MessageReceived, on: Recorded) -> None:
+    def _received(self, event: peer.MessageReceived, on: Recorded) -> None:
         self._windows += 1
         self._messages[event.message] = MessageStory(
             message=event.message,
@@ -67,27 +69,27 @@ class _Fold:
             generation=event.generation,
         )
 
-    def duplicate(self, _: peer.DuplicateSuppressed, on: Recorded) -> None:
+    def _duplicate(self, _: peer.DuplicateSuppressed, on: Recorded) -> None:
         self._duplicates.append(on.at)
 
-    def token_seen(self, event: peer.ContextTokenSeen, on: Recorded) -> None:
+    def _token_seen(self, event: peer.ContextTokenSeen, on: Recorded) -> None:
         self._tokens[event.body] = TokenStory(
             body=event.body, message=event.message, seen_at=on.at, generation=event.generation
         )
         self._amend_message(event.message, token=event.body)
 
-    def token_dropped(self, event: peer.ContextTokenDropped, on: Recorded) -> None:
+    def _token_dropped(self, event: peer.ContextTokenDropped, on: Recorded) -> None:
         known = self._tokens.get(event.body)
         if known is not None:
             self._tokens[event.body] = msgspec.structs.replace(known, dropped_at=on.at, reason=event.reason)
 
-    def refused(self, event: peer.AccessRefused, _: Recorded) -> None:
+    def _refused(self, event: peer.AccessRefused, _: Recorded) -> None:
         self._amend_message(event.message, refused=event.reason)
 
-    def reset(self, event: peer.SessionReset, _: Recorded) -> None:
+    def _reset(self, event: peer.SessionReset, _: Recorded) -> None:
         self._amend_message(event.message, command="reset")
 
-    def acted(self, event: peer.OperatorActed, _: Recorded) -> None:
+    def _acted(self, event: peer.OperatorActed, _: Recorded) -> None:
         self._amend_message(event.message, command=event.what)
 
     def _amend_message(self, message: str, **changes: str) -> None:
@@ -97,7 +99,7 @@ class _Fold:
 
     # turns
 
-    def started(self, event: peer.TurnStarted, on: Recorded) -> None:
+    def _started(self, event: peer.TurnStarted, on: Recorded) -> None:
         self._turns[event.turn_id] = TurnStory(
             turn_id=event.turn_id,
             origin=event.origin,
@@ -108,13 +110,13 @@ class _Fold:
         )
         self._amend_message(event.message, turn_id=event.turn_id)
 
-    def handed_over(self, event: peer.TurnHandedOver, on: Recorded) -> None:
+    def _handed_over(self, event: peer.TurnHandedOver, on: Recorded) -> None:
         known = self._turns.get(event.turn_id)
         if known is not None:
             agents = (*known.agents, (on.at, event.agent))
             self._turns[event.turn_id] = msgspec.structs.replace(known, agents=agents)
 
-    def cancelled(self, event: peer.TurnCancelled, on: Recorded) -> None:
+    def _cancelled(self, event: peer.TurnCancelled, on: Recorded) -> None:
         self._amend_message(event.message, command="cancel")
         known = self._turns.get(event.turn_id)
         if known is not None:
@@ -122,10 +124,10 @@ class _Fold:
                 known, status="cancelled", ended_at=on.at, who=event.who
             )
 
-    def completed(self, event: peer.TurnCompleted, on: Recorded) -> None:
+    def _completed(self, event: peer.TurnCompleted, on: Recorded) -> None:
         self._end_turn(event, on, event.status)
 
-    def failed(self, event: peer.TurnFailed, on: Recorded) -> None:
+    def _failed(self, event: peer.TurnFailed, on: Recorded) -> None:
         self._end_turn(event, on, "failed")
 
     def _end_turn(
@@ -140,18 +142,18 @@ class _Fold:
         self._turns[event.turn_id] = msgspec.structs.replace(known, status=status, ended_at=on.at, output=event.output)
 
 
-_STEPS: Mapping[type[Event], Callable[[_Fold, Any, Recorded], None]] = {
-    peer.MessageReceived: _Fold.received,
-    peer.DuplicateSuppressed: _Fold.duplicate,
-    peer.ContextTokenSeen: _Fold.token_seen,
-    peer.ContextTokenDropped: _Fold.token_dropped,
-    peer.AccessRefused: _Fold.refused,
-    peer.SessionReset: _Fold.reset,
-    peer.OperatorActed: _Fold.acted,
-    peer.TurnStarted: _Fold.started,
-    peer.TurnHandedOver: _Fold.handed_over,
-    peer.TurnCompleted: _Fold.completed,
-    peer.TurnFailed: _Fold.failed,
-    peer.TurnCancelled: _Fold.cancelled,
+_STEPS: Mapping[type[Event], Callable[[HistoryFold, Any, Recorded], None]] = {
+    peer.MessageReceived: HistoryFold._received,
+    peer.DuplicateSuppressed: HistoryFold._duplicate,
+    peer.ContextTokenSeen: HistoryFold._token_seen,
+    peer.ContextTokenDropped: HistoryFold._token_dropped,
+    peer.AccessRefused: HistoryFold._refused,
+    peer.SessionReset: HistoryFold._reset,
+    peer.OperatorActed: HistoryFold._acted,
+    peer.TurnStarted: HistoryFold._started,
+    peer.TurnHandedOver: HistoryFold._handed_over,
+    peer.TurnCompleted: HistoryFold._completed,
+    peer.TurnFailed: HistoryFold._failed,
+    peer.TurnCancelled: HistoryFold._cancelled,
 }
 """What each event adds beside the fates."""
