@@ -10,6 +10,7 @@ StoreError
 │   └── LogBusy
 ├── LogFailed                what was in flight is unknown: end the process, the log tells at the next start
 ├── LogClosed
+├── LogUnreadable
 └── CannotOpen
     ├── NewerLog
     ├── NotOurLog
@@ -74,6 +75,10 @@ class LogFailed(StoreError):
 
 class LogClosed(StoreError):
     """Raised when the log has been closed."""
+
+
+class LogUnreadable(StoreError):
+    """Raised when the log could not be read."""
 
 
 class CannotOpen(StoreError):

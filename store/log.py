@@ -28,6 +28,10 @@ class Reader(Protocol):
         """The last position of the log, 0 when empty."""
         ...
 
+    async def position_at(self, at: Millis) -> int:
+        """The last position before the first event later than `at` (ms); near it where a clock was set back."""
+        ...
+
     async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
         """The texts of bodies by id; expired, erased and unknown ones are absent."""
         ...
@@ -50,6 +54,10 @@ class Reader(Protocol):
 
     async def addresses(self, account: str) -> tuple[AddressRow, ...]:
         """The peers of an account."""
+        ...
+
+    async def accounts_of(self) -> Mapping[str, str]:
+        """The account of every stream, also of peers whose address was forgotten."""
         ...
 
     async def bindings(self) -> tuple[tuple[str, Binding], ...]:

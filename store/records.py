@@ -85,6 +85,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[AddressRow, ...] = ()  # first one of a stream or peer wins; a differing one is refused
     bindings: tuple[Binding, ...] = ()
     erase: tuple[str, ...] = ()  # bodies to delete
+    forget: tuple[str, ...] = ()  # streams whose address to delete
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,205 @@
+"""Whether one batch may go into the log, and the rows it becomes there. Pure: every store asks the same code.
+
+The facts are those of the database *and* of the batches admitted before it in the same transaction.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from events.base import Millis, Recorded
+from store.chain import GENESIS, link
+from store.errors import AddressTaken, AppendRefused, DuplicateKey, Fenced, VersionConflict
+from store.prepare import Prepared
+from store.records import ANY, AddressRow, AgendaRow, Appended, Batch
+
+KeyName = tuple[str, str, str]
+"""(account, source, key)"""
+
+EventRow = tuple[int, str, int, str, int, int, str, bytes, bytes]
+"""position, stream, version, type, at, epoch, cause, data, digest"""
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """A stream's last version, and whose it is."""
+
+    account: str
+    version: int
+    at: Millis
+    digest: bytes
+
+
+class Known(msgspec.Struct):
+    """A stream in the directory: its account, and the peer behind it unless there is none or it was forgotten."""
+
+    account: str
+    peer: str | None = None
+    name: str = ""
+
+
+class Facts(msgspec.Struct):
+    """What decides about a batch."""
+
+    position: int = 0
+    epochs: dict[str, int] = {}
+    tips: dict[str, Tip] = {}
+    keys: dict[KeyName, str] = {}
+    streams: dict[str, Known] = {}
+    peers: dict[tuple[str, str], str] = {}  # (account, peer) to stream
+    bodies: set[str] = set()
+
+
+class Admitted(msgspec.Struct):
+    """A batch that passed, as rows."""
+
+    prepared: Prepared
+    rows: list[EventRow]
+    tips: dict[str, Tip]
+    streams: dict[str, Known]
+    appended: Appended
+
+
+def admit(prepared: Prepared, facts: Facts) -> Admitted:
+    """The rows of a batch. Raises AppendRefused; changes nothing."""
+    batch = prepared.batch
+    _check_fence(batch, facts)
+    if batch.keys:
+        _check_keys(batch, facts)
+    if batch.bodies:
+        _check_bodies(batch, facts)
+    streams = _known_streams(batch, facts)
+    return _rows(prepared, facts, streams)
+
+
+def accept(admitted: Admitted, facts: Facts) -> None:
+    """Let the facts include an admitted batch."""
+    batch = admitted.prepared.batch
+    facts.position += len(admitted.rows)
+    facts.tips.update(admitted.tips)
+    for key in batch.keys:
+        facts.keys[batch.account, key.source, key.key] = key.value
+    facts.bodies.update([b.id for b in batch.bodies])
+    facts.bodies.difference_update(batch.erase)
+    for stream, known in admitted.streams.items():
+        _settle(facts, stream, known)
+
+
+def woken(row: AgendaRow, due_at: Millis | None) -> AgendaRow:
+    """The row, due no later than `due_at`, and with something waiting."""
+    return msgspec.structs.replace(row, due_at=earlier(row.due_at, due_at), waiting=max(row.waiting, 1))
+
+
+def earlier(first: Millis | None, second: Millis | None) -> Millis | None:
+    """The earlier of two times, where None is never."""
+    if first is None or second is None:
+        return second if first is None else first
+    return min(first, second)
+
+
+def is_blank(row: AgendaRow) -> bool:
+    """Whether a stream waits for nothing; such rows are not kept."""
+    return row.due_at is None and row.open_epoch is None and row.waiting == 0 and not row.turn_open
+
+
+def _settle(facts: Facts, stream: str, known: Known) -> None:
+    old = facts.streams.get(stream)
+    if old is not None and old.peer is not None and old.peer != known.peer:
+        facts.peers.pop((old.account, old.peer), None)
+    facts.streams[stream] = known
+    if known.peer is not None:
+        facts.peers[known.account, known.peer] = stream
+
+
+def _check_fence(batch: Batch, facts: Facts) -> None:
+    epoch = facts.epochs.get(batch.account, 0)
+    if epoch != batch.epoch:
+        raise Fenced(f"{batch.account} is at epoch {epoch}; an append under epoch {batch.epoch} is not taken")
+
+
+def _check_keys(batch: Batch, facts: Facts) -> None:
+    fresh: dict[tuple[str, str], str] = {}
+    for key in batch.keys:
+        value = facts.keys.get((batch.account, key.source, key.key), fresh.get((key.source, key.key)))
+        if value is not None:
+            raise DuplicateKey(key.source, key.key, value)
+        fresh[key.source, key.key] = key.value
+
+
+def _check_bodies(batch: Batch, facts: Facts) -> None:
+    fresh: set[str] = set()
+    for body in batch.bodies:
+        if body.id in facts.bodies or body.id in fresh:
+            raise AppendRefused(f"the body {body.id} is already in the log")
+        fresh.add(body.id)
+
+
+def _known_streams(batch: Batch, facts: Facts) -> dict[str, Known]:
+    """Directory entries that the batch adds or changes."""
+    changed: dict[str, Known] = {}
+    for name in _named(batch):
+        known = changed.get(name) or facts.streams.get(name)
+        if known is None:
+            changed[name] = Known(batch.account)
+        elif known.account != batch.account:
+            raise AppendRefused(f"{name} is a stream of {known.account}, not of {batch.account}")
+    for stream in batch.forget:
+        if stream in changed or stream in facts.streams:
+            changed[stream] = Known(batch.account)
+    for row in batch.addresses:
+        _tie(batch, row, facts, changed)
+    return changed
+
+
+def _named(batch: Batch) -> list[str]:
+    names = [w.stream for w in batch.writes]
+    for rows in (batch.agenda, batch.wake, batch.addresses, batch.bindings, batch.bodies):
+        names += [row.stream for row in rows]
+    return names
+
+
+def _tie(batch: Batch, row: AddressRow, facts: Facts, changed: dict[str, Known]) -> None:
+    owner = next((s for s, k in changed.items() if k.peer == row.peer), None)
+    owner = owner or facts.peers.get((batch.account, row.peer))
+    known = changed.get(row.stream) or facts.streams[row.stream]
+    if owner is not None and owner not in (row.stream, *batch.forget):
+        raise AddressTaken(row.stream, owner)
+    if known.peer is None:
+        changed[row.stream] = Known(batch.account, row.peer, row.name)
+    elif known.peer != row.peer:
+        raise AddressTaken(row.stream, row.stream)
+
+
+def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitted:
+    batch = prepared.batch
+    position, account, epoch, cause = facts.position, batch.account, batch.epoch, batch.cause
+    tips: dict[str, Tip] = {}
+    rows: list[EventRow] = []
+    recorded: list[Recorded] = []
+    for write, encoded in zip(batch.writes, prepared.encoded, strict=True):
+        stream = write.stream
+        tip = tips.get(stream) or facts.tips.get(stream)
+        version, at, digest = (tip.version, tip.at, tip.digest) if tip else (0, 0, GENESIS)
+        if write.expected not in (ANY, version):
+            raise VersionConflict(stream, write.expected, version)
+        at = max(at, batch.at)
+        for event, (tag, data) in zip(write.events, encoded, strict=True):
+            position += 1
+            version += 1
+            columns = (position, stream, version, tag, at, epoch, cause, data)
+            digest = link(digest, columns)
+            rows.append((*columns, digest))
+            recorded.append(
+                Recorded(
+                    position=position,
+                    stream=stream,
+                    version=version,
+                    type=tag,
+                    at=at,
+                    epoch=epoch,
+                    cause=cause,
+                    event=event,
+                )
+            )
+        if write.events:
+            tips[stream] = Tip(account, version, at, digest)
+    return Admitted(prepared, rows, tips, streams, Appended(recorded=tuple(recorded)))

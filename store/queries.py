@@ -1,0 +1,183 @@
+"""What readers ask of the log in SQLite: plain functions on a sqlite3 connection, each one short read transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from events.base import Millis, Recorded
+from events.codec import decode
+from store.limits import INTEGER_MAX
+from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
+from store.rowsql import find_rows
+
+Con = sqlite3.Connection
+
+_OF_STREAM = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events"
+    " WHERE stream = ? AND version > ? ORDER BY version LIMIT ?"
+)
+_PAGE = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events"
+    " WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
+)
+_ROW_PAGE = (
+    "SELECT position, stream, version, type, at, epoch, cause, data, digest FROM events"
+    " WHERE position > ? ORDER BY position LIMIT ?"
+)
+
+
+def recorded(row: tuple[Any, ...]) -> Recorded:
+    """A row of the events table, decoded. Raises CodecError."""
+    position, stream, version, tag, at, epoch, cause, data = row
+    return Recorded(
+        position=position,
+        stream=stream,
+        version=version,
+        type=tag,
+        at=at,
+        epoch=epoch,
+        cause=cause,
+        event=decode(tag, data),
+    )
+
+
+def read(con: Con, stream: str, after: int, limit: int) -> tuple[Recorded, ...]:
+    """Events of a stream after a version."""
+    return tuple([recorded(row) for row in con.execute(_OF_STREAM, (stream, after, limit or -1))])
+
+
+def page(con: Con, after: int, until: int, size: int) -> tuple[Recorded, ...]:
+    """The next events of the whole log, up to `until` (0 = the end)."""
+    return tuple([recorded(row) for row in con.execute(_PAGE, (after, until or INTEGER_MAX, size))])
+
+
+def row_page(con: Con, after: int, size: int) -> tuple[Row, ...]:
+    """The next rows of the whole log, as they are stored."""
+    return tuple([stored_row(row) for row in con.execute(_ROW_PAGE, (after, size))])
+
+
+def stored_row(row: tuple[Any, ...]) -> Row:
+    """A row as it is stored."""
+    position, stream, version, tag, at, epoch, cause, data, digest = row
+    return Row(
+        position=position,
+        stream=stream,
+        version=version,
+        type=tag,
+        at=at,
+        epoch=epoch,
+        cause=cause,
+        data=data,
+        digest=digest,
+    )
+
+
+def position(con: Con) -> int:
+    """The last position."""
+    (last,) = con.execute("SELECT max(position) FROM events").fetchone()
+    return last or 0
+
+
+def position_at(con: Con, at: Millis) -> int:
+    """The last position before the first event later than `at`, found by bisection: exact while the clock of the log went
+    forward, near it where a clock was set back. 0 if all are later."""
+    low, high = 0, position(con)
+    while low < high:
+        middle = (low + high + 1) // 2
+        row = con.execute("SELECT at FROM events WHERE position >= ? ORDER BY position LIMIT 1", (middle,)).fetchone()
+        if row is not None and row[0] <= at:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def bodies(con: Con, ids: Iterable[str]) -> dict[str, str]:
+    """Texts by id."""
+    return dict(find_rows(con, "SELECT id, text FROM bodies WHERE id IN (", ids))
+
+
+def key(con: Con, source: str, name: str) -> dict[str, str]:
+    """Account to value of a key."""
+    query = (
+        "SELECT k.account, k.value FROM epochs e JOIN keys k ON k.account = e.account AND k.source = ? AND k.key = ?"
+    )
+    return dict(con.execute(query, (source, name)).fetchall())
+
+
+def taken(con: Con, account: str, source: str, keys: Iterable[str]) -> frozenset[str]:
+    """Which keys an account holds."""
+    query = "SELECT key FROM keys WHERE account = ? AND source = ? AND key IN ("
+    found = [k for (k,) in find_rows(con, query, keys, (account, source))]
+    return frozenset(found)
+
+
+def key_prefix(con: Con, source: str, prefix: str, limit: int) -> tuple[tuple[str, str, str], ...]:
+    """(account, key, value) of the keys that begin so."""
+    query = (
+        "SELECT k.account, k.key, k.value FROM epochs e JOIN keys k ON k.account = e.account AND k.source = ?1"
+        " AND k.key >= ?2 AND k.key < ?3 ORDER BY k.key, k.account LIMIT ?4"
+    )
+    return tuple(con.execute(query, (source, prefix, prefix + "\U0010ffff", limit)).fetchall())
+
+
+def agenda(con: Con, account: str) -> tuple[AgendaRow, ...]:
+    """An account's agenda, earliest due first, rows without a due time last."""
+    query = (
+        "SELECT stream, due_at, open_epoch, waiting, turn_open FROM agenda WHERE account = ?"
+        " ORDER BY due_at IS NULL, due_at, stream"
+    )
+    return tuple([_agenda_row(row) for row in con.execute(query, (account,))])
+
+
+def _agenda_row(row: tuple[Any, ...]) -> AgendaRow:
+    stream, due_at, open_epoch, waiting, turn_open = row
+    return AgendaRow(stream=stream, due_at=due_at, open_epoch=open_epoch, waiting=waiting, turn_open=bool(turn_open))
+
+
+def addresses(con: Con, account: str) -> tuple[AddressRow, ...]:
+    """An account's peers that were not forgotten."""
+    query = "SELECT stream, peer, name FROM streams WHERE account = ? AND peer IS NOT NULL ORDER BY stream"
+    return tuple([AddressRow(stream=s, peer=p, name=n) for s, p, n in con.execute(query, (account,))])
+
+
+def accounts_of(con: Con) -> dict[str, str]:
+    """The account of every stream."""
+    return dict(con.execute("SELECT stream, account FROM streams ORDER BY stream").fetchall())
+
+
+def bindings(con: Con) -> tuple[tuple[str, Binding], ...]:
+    """(account, binding) of each bound peer."""
+    rows = con.execute("SELECT account, stream, session FROM bindings ORDER BY stream")
+    return tuple([(account, Binding(stream=stream, session=session)) for account, stream, session in rows])
+
+
+def heads(con: Con) -> tuple[Head, ...]:
+    """Every head by stream."""
+    rows = con.execute("SELECT stream, version, at, digest FROM heads ORDER BY stream")
+    return tuple([Head(stream=s, version=v, at=at, digest=d) for s, v, at, d in rows])
+
+
+def claims(con: Con) -> tuple[Claim, ...]:
+    """The fence rows."""
+    rows = con.execute("SELECT account, epoch, instance, replaces, claimed_at FROM epochs ORDER BY account")
+    return tuple([Claim(account=a, epoch=e, instance=i, replaces=r, claimed_at=c) for a, e, i, r, c in rows])
+
+
+def epoch(con: Con, account: str) -> int:
+    """An account's epoch, 0 before its first claim."""
+    row = con.execute("SELECT epoch FROM epochs WHERE account = ?", (account,)).fetchone()
+    return row[0] if row else 0
+
+
+def expired(con: Con, account: str, before: Millis, limit: int) -> tuple[tuple[str, str], ...]:
+    """(stream, body) of the bodies older than `before`, oldest first."""
+    query = "SELECT stream, id FROM bodies WHERE account = ? AND at < ? ORDER BY at, rowid LIMIT ?"
+    return tuple(con.execute(query, (account, before, limit)).fetchall())
+
+
+def meta(con: Con) -> Mapping[str, str]:
+    """Facts about the log."""
+    return dict(con.execute("SELECT name, value FROM meta ORDER BY name").fetchall())

@@ -1,0 +1,71 @@
+"""The tables of the log in SQLite.
+
+`events` is the log; `bodies`, `keys`, `epochs`, `streams` and `meta` are facts beside it; `agenda`, `heads`, `bindings` and
+`snapshots` are caches that replay rebuilds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Final
+
+from events.base import Millis
+
+SCHEMA: Final = 1
+"""Version of these tables; a log with a higher one was written by a newer program."""
+
+APPLICATION_ID: Final = 0x52_50_4C_47
+"""Marks the file as ours (`RPLG`)."""
+
+SEND_TYPES: Final = "'send_requested', 'send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved'"
+OUTCOME_TYPES: Final = "'send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved'"
+
+TABLES: Final = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE epochs (
+        account TEXT PRIMARY KEY, epoch INTEGER NOT NULL, instance TEXT NOT NULL, replaces TEXT NOT NULL,
+        claimed_at INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE events (
+        position INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, version INTEGER NOT NULL, type TEXT NOT NULL,
+        at INTEGER NOT NULL, epoch INTEGER NOT NULL, cause TEXT NOT NULL, data BLOB NOT NULL, digest BLOB NOT NULL,
+        UNIQUE (stream, version))""",
+    # Partial, so that only sends pay for the ledger.
+    "CREATE INDEX requests ON events (at) WHERE type = 'send_requested'",
+    "CREATE INDEX requests_of ON events (stream, at) WHERE type = 'send_requested'",
+    f"CREATE INDEX outcomes ON events (stream, version) WHERE type IN ({OUTCOME_TYPES})",
+    """CREATE TRIGGER events_stay BEFORE UPDATE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are never changed'); END""",
+    """CREATE TRIGGER events_remain BEFORE DELETE ON events
+        BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END""",
+    """CREATE TABLE bodies (
+        id TEXT NOT NULL UNIQUE, account TEXT NOT NULL, stream TEXT NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL,
+        bytes INTEGER NOT NULL, text TEXT NOT NULL)""",
+    "CREATE INDEX bodies_by_age ON bodies (account, at)",
+    """CREATE TABLE keys (
+        account TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
+        PRIMARY KEY (account, source, key)) WITHOUT ROWID""",
+    # The directory of streams. `peer` and `name` can be erased; which account a stream belongs to cannot.
+    """CREATE TABLE streams (
+        stream TEXT PRIMARY KEY, account TEXT NOT NULL, peer TEXT, name TEXT NOT NULL,
+        UNIQUE (account, peer)) WITHOUT ROWID""",
+    """CREATE TABLE heads (
+        stream TEXT PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE agenda (
+        stream TEXT PRIMARY KEY, account TEXT NOT NULL, due_at INTEGER, open_epoch INTEGER, waiting INTEGER NOT NULL,
+        turn_open INTEGER NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE bindings (
+        stream TEXT PRIMARY KEY, account TEXT NOT NULL, session TEXT NOT NULL) WITHOUT ROWID""",
+    """CREATE TABLE snapshots (
+        stream TEXT PRIMARY KEY, version INTEGER NOT NULL, fold_version TEXT NOT NULL, data BLOB NOT NULL)
+        WITHOUT ROWID""",
+)
+
+
+def create(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:
+    """Make the tables in an empty database; `salt` and `at` (ms) are kept for ever. Runs in the caller's transaction."""
+    for statement in TABLES:
+        connection.execute(statement)
+    meta = {"schema": str(SCHEMA), "created_at": str(at), "salt": salt.hex(), "simulated": "0"}
+    connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", meta.items())
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")

@@ -1,0 +1,77 @@
+"""A SQLite connection in a thread of its own, through aiosqlite: any function on it costs one hop there and one back."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import aiosqlite
+
+from store.errors import LogClosed
+
+T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], T]
+
+
+class _JobConnection(sqlite3.Connection):
+    """aiosqlite offers single calls of sqlite3, each a hop, and no public way to run a function over there. On this
+    connection its `commit()` does that: it runs the next job, which begins and ends transactions by itself."""
+
+    jobs: deque[Callable[[], None]]
+
+    def commit(self) -> None:
+        """Run the next job."""
+        self.jobs.popleft()()
+
+
+class ConnectionThread:
+    """Runs functions on one connection, one at a time, in the order of the calls. A job goes on when its caller is cancelled."""
+
+    def __init__(self, uri: str, *, busy_ms: int) -> None:
+        self._uri, self._busy_ms = uri, busy_ms
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._connection: sqlite3.Connection | None = None
+        self._thread = aiosqlite.Connection(self._connect, 64)
+        self._closing: asyncio.Future[None] | None = None
+
+    async def start(self) -> None:
+        """Open the connection. Raises sqlite3.Error."""
+        await self._thread
+
+    async def run(self, job: Job[T]) -> T:
+        """What the function returns or raises over there. Raises LogClosed after `close`."""
+        if self._closing is not None or self._connection is None:
+            raise LogClosed
+        connection = self._connection
+        results: list[T] = []
+        self._jobs.append(lambda: results.append(job(connection)))
+        await self._thread.commit()
+        return results[0]
+
+    async def close(self) -> None:
+        """Finish what was begun, close the connection, end the thread."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._thread.close())
+        await asyncio.shield(self._closing)
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._uri,
+            uri=True,
+            timeout=self._busy_ms / 1000,
+            isolation_level=None,
+            cached_statements=512,
+            factory=_JobConnection,
+        )
+        connection.jobs = self._jobs
+        self._connection = connection
+        return connection
+
+
+def file_uri(path: Path, mode: str) -> str:
+    """The URI of a database file; `mode` is ro or rw."""
+    return f"{path.absolute().as_uri()}?mode={mode}"
