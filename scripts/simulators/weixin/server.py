@@ -10,7 +10,7 @@ from typing import Any
 from aiohttp import web
 
 from scripts.simulators.clock import Clock, SystemClock
-from scripts.simulators.errors import LedgerFullError
+from scripts.simulators.errors import ControlRefusedError, LedgerFullError
 from scripts.simulators.loopback import bind_loopback, url_of
 from scripts.simulators.pulse import Pulse
 from scripts.simulators.weixin.chats import Identity
@@ -60,6 +60,8 @@ class WeixinServer:
         self.changed.beat()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if request.path.startswith("/control/"):
+            raise ControlRefusedError(f"the control API knows no {request.method} {request.path}")
         read = Request(
             method=request.method,
             path=request.path,
