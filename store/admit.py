@@ -140,14 +140,21 @@ def _known_streams(batch: Batch, facts: Facts) -> dict[str, Known]:
         known = changed.get(name) or facts.streams.get(name)
         if known is None:
             changed[name] = Known(batch.account)
-        elif known.account != batch.account:
-            raise AppendRefused(f"{name} is a stream of {known.account}, not of {batch.account}")
+        else:
+            _check_owner(name, known, batch)
     for stream in batch.forget:
-        if stream in changed or stream in facts.streams:
+        known = changed.get(stream) or facts.streams.get(stream)
+        if known is not None:
+            _check_owner(stream, known, batch)
             changed[stream] = Known(batch.account)
     for row in batch.addresses:
         _tie(batch, row, facts, changed)
     return changed
+
+
+def _check_owner(stream: str, known: Known, batch: Batch) -> None:
+    if known.account != batch.account:
+        raise AppendRefused(f"{stream} is a stream of {known.account}, not of {batch.account}")
 
 
 def _named(batch: Batch) -> list[str]:
