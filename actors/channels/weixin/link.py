@@ -1,0 +1,73 @@
+"""What an account of this channel is made of: one session, one inlet, one outlet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from actors.channels.weixin.address import base_url
+from actors.channels.weixin.calls import Calls
+from actors.channels.weixin.inlet import Timing, WeixinInlet
+from actors.channels.weixin.outlet import LISTEN_MS, WeixinOutlet
+from actors.channels.weixin.typing_sign import TypingSigns
+from actors.ports import Credentials, Fence, LoginGone, Report
+from actors.runtime.clock import Clock, Ids
+from events.bot import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An account's two ways. Cancel `inlet.run` first, then `await outlet.close()`, which closes the session of both."""
+
+    inlet: WeixinInlet
+    outlet: WeixinOutlet
+
+
+def agent() -> str:
+    """How this program calls itself to the server, which only counts it. Notes 1.1."""
+    try:
+        return f"Replyledger/{version('replyledger')}"
+    except PackageNotFoundError:
+        return "Replyledger"
+
+
+def open_link(
+    credentials: Credentials,
+    *,
+    account: str,
+    fence: Fence,
+    clock: Clock,
+    ids: Ids,
+    policy: Callable[[], Policy],
+    report: Report,
+    on_lost: Callable[[LoginGone], None],
+    on_fenced: Callable[[], None],
+    typing: bool,
+    timing: Timing | None = None,
+    listen_ms: int = LISTEN_MS,
+) -> Link:
+    """Open an account on the running loop. `on_lost` and `on_fenced` may be called more than once; the inlet has its own `lost`.
+
+    Raises BadBaseUrl if the server's address in `credentials` is none.
+    """
+    calls = Calls(base_url(credentials.base_url), token=credentials.token, agent=agent(), ids=ids)
+    signs = (
+        TypingSigns(calls, account=account, fence=fence, clock=clock, on_lost=on_lost, on_fenced=on_fenced)
+        if typing
+        else None
+    )
+    outlet = WeixinOutlet(
+        calls,
+        account=account,
+        fence=fence,
+        clock=clock,
+        policy=policy,
+        report=report,
+        on_lost=on_lost,
+        on_fenced=on_fenced,
+        signs=signs,
+        listen_ms=listen_ms,
+    )
+    inlet = WeixinInlet(calls, account=account, fence=fence, clock=clock, ids=ids, timing=timing)
+    return Link(inlet=inlet, outlet=outlet)
