@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol
@@ -16,7 +17,7 @@ from typing import Protocol
 import aiohttp
 import msgspec
 
-from scripts.simulators.errors import ClockWentBackError, SimulatorError
+from scripts.simulators.errors import ClockWentBackError
 from scripts.simulators.pulse import Pulse
 
 log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ def steady_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
-class _Jumping:
+class _Jumping(ABC):
     """The waiting and telling that all clocks share; `stands_still` says that only jumps move it."""
 
     stands_still = False
@@ -81,9 +82,9 @@ class _Jumping:
     def __init__(self) -> None:
         self._listeners: list[OnJump] = []
 
+    @abstractmethod
     def now(self) -> int:
         """Return milliseconds since the epoch; never less than before."""
-        raise SimulatorError("a clock says its own time")
 
     def on_jump(self, callback: OnJump) -> Callable[[], None]:
         """Call `callback` after each jump; returns a function that ends this."""

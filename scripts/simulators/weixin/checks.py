@@ -27,8 +27,9 @@ def check_headers(call: Call, *, posts: bool, authenticated: bool) -> Iterator[B
     headers = call.request.headers
     if headers.get("ilink-app-id") != "bot":
         yield "app_id", f"iLink-App-Id is {headers.get('ilink-app-id')!r}"
-    if not headers.get("ilink-app-clientversion", "").isdigit():
-        yield "client_version", f"iLink-App-ClientVersion is {headers.get('ilink-app-clientversion')!r}"
+    version = headers.get("ilink-app-clientversion", "")
+    if not (version.isascii() and version.isdigit()):
+        yield "client_version", f"iLink-App-ClientVersion is {version!r}"
     if posts:
         yield from _check_post(call)
     if authenticated and call.account is None:

@@ -15,6 +15,9 @@ from msgspec import UNSET, UnsetType
 BODY_BYTES_MAX = 1 << 20
 """The longest request body the server reads; longer ones are answered with HTTP 413."""
 
+UINT32_DIGITS_MAX = 10
+CURSOR_DIGITS_MAX = 18
+
 Raw = dict[str, Any]
 """A JSON object as it came: the checks look at keys that the structs below leave out."""
 
@@ -109,7 +112,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """A message as getupdates delivers it (iLink protocol notes 1.8); times in ms since the epoch."""
 
     seq: int
-    message_id: int | UnsetType = UNSET
+    message_id: int | str | UnsetType = UNSET
     from_user_id: str
     to_user_id: str
     client_id: str
@@ -127,7 +130,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     ret: int | UnsetType = UNSET
     errcode: int | UnsetType = UNSET
     errmsg: str | UnsetType = UNSET
-    message_id: int | UnsetType = UNSET
+    message_id: int | str | UnsetType = UNSET
     msgs: list[Raw] | UnsetType = UNSET
     get_updates_buf: str | UnsetType = UNSET
     longpolling_timeout_ms: int | UnsetType = UNSET
@@ -172,7 +175,8 @@ def read_cursor(cursor: str) -> int | None:
         head, _, digits = base64.b64decode(cursor, validate=True).partition(b":")
     except (binascii.Error, ValueError):
         return None
-    return int(digits) if head == b"\x0a\x05sim" and digits.isdigit() else None
+    ours = head == b"\x0a\x05sim" and digits.isdigit() and len(digits) <= CURSOR_DIGITS_MAX
+    return int(digits) if ours else None
 
 
 def read_uin(header: str) -> int | None:
@@ -181,6 +185,6 @@ def read_uin(header: str) -> int | None:
         digits = base64.b64decode(header, validate=True)
     except (binascii.Error, ValueError):
         return None
-    if not digits.isdigit() or (len(digits) > 1 and digits.startswith(b"0")):
+    if not digits.isdigit() or len(digits) > UINT32_DIGITS_MAX or (len(digits) > 1 and digits.startswith(b"0")):
         return None
     return int(digits) if int(digits) < 1 << 32 else None

@@ -47,6 +47,7 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     echo: bool = False  # accepted sends come back through getupdates as BOT messages
     inbound_id: Literal["present", "missing"] = "present"
     ids: Literal["wide", "small", "above_int64"] = "wide"  # > 2^53 | tiny | > 2^63
+    text_ids: bool = False  # message ids go out as JSON strings
     clock_skew_ms: int = 0  # added to create_time_ms
     create_time: Literal["now", "zero"] = "now"
     # Long poll (notes 1.4).

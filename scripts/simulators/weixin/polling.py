@@ -143,7 +143,7 @@ def user_says(
     created_at = 0 if state.board.use("create_time") == "zero" else now + state.board.use("clock_skew_ms")
     message = Message(
         seq=account.next_seq(),
-        message_id=message_id,
+        message_id=state.on_wire(message_id),
         from_user_id=chat.user,
         to_user_id=account.bot,
         client_id=f"wx-{message_id}",
@@ -158,12 +158,17 @@ def user_says(
     delivery = Delivery(wire=wire, message_id=message_id, visible_at=now)
     account.inbox.append(delivery)
     _repeat_if_asked(state, account, delivery, now)
-    text = "\n".join(item.get("text_item", {}).get("text", f"[type {item.get('type')}]") for item in items)
+    text = "\n".join(_shown_text(item) for item in items)
     state.shown.add(Shown(at=now, bot=account.bot, user=chat.user, by="user", text=text, message_id=message_id))
     state.counters["said"] += 1
     return Said(
         message_id=message_id, at=now, bot=account.bot, user=chat.user, token=fingerprint(token), window=window.number
     )
+
+
+def _shown_text(item: Raw) -> str:
+    inner = item.get("text_item")
+    return str(inner["text"]) if isinstance(inner, dict) and "text" in inner else f"[type {item.get('type')}]"
 
 
 def _overridden(wire: Raw, extra: dict[str, Any]) -> Raw:
@@ -185,7 +190,7 @@ def redeliver(
     message_id = delivery.message_id
     if new_id:
         message_id = state.mint.message_id(now, state.board.look("ids"))
-        fresh = {"seq": account.next_seq(), "message_id": message_id}
+        fresh = {"seq": account.next_seq(), "message_id": state.on_wire(message_id)}
         wire |= {key: value for key, value in fresh.items() if key in wire}
     copy = Delivery(wire=wire, message_id=message_id, visible_at=now + after_ms)
     account.coming.append(copy)

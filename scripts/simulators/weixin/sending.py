@@ -43,7 +43,7 @@ def send(state: State, call: Call) -> Reply:
     repeated = message.client_id in account.client_ids
     state.counters["client_id_repeats"] += repeated
     if repeated and state.board.use("dedupe_client_id"):
-        return _accepted_reply(call, account.client_ids[message.client_id])
+        return _accepted_reply(state, call, account.client_ids[message.client_id])
     verdict = judge(state, call, message)
     if verdict.deed == "refuse":
         note_refused(state, call, verdict.code, verdict.reason)
@@ -165,12 +165,12 @@ def _accept(state: State, call: Call, message: Outbound, verdict: Verdict) -> Re
         _show(state, call, row, message_id)
     if state.board.use("echo"):
         account.inbox.append(_echo(call, message, message_id))
-    return _accepted_reply(call, row.message_id)
+    return _accepted_reply(state, call, row.message_id)
 
 
-def _accepted_reply(call: Call, message_id: int | None) -> Reply:
+def _accepted_reply(state: State, call: Call, message_id: int | None) -> Reply:
     ret: int | msgspec.UnsetType = msgspec.UNSET if call.fault and call.fault.kind == "omit_ret" else 0
-    return Reply(ret=ret) if message_id is None else Reply(ret=ret, message_id=message_id)
+    return Reply(ret=ret) if message_id is None else Reply(ret=ret, message_id=state.on_wire(message_id))
 
 
 def _row(call: Call, message: Outbound, window: Window | None) -> Accepted:

@@ -107,6 +107,10 @@ class State:
     def __post_init__(self) -> None:
         self.mint = Mint(self.seed)
 
+    def on_wire(self, message_id: int) -> int | str:
+        """Return an id as it goes out: a bare number, or text (knob `text_ids`)."""
+        return str(message_id) if self.board.use("text_ids") else message_id
+
     def add_account(self, identity: Identity) -> Account:
         """Add a login; an older bot of the same user dies by it (iLink protocol notes 1.3)."""
         self.kill_bots_of(identity.user_id)

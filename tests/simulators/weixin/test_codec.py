@@ -14,7 +14,9 @@ def test_cursors_come_back(position: int) -> None:
     assert read_cursor(write_cursor(position)) == position
 
 
-@pytest.mark.parametrize("cursor", ["", "not base64!", base64.b64encode(b"\x0a\x05sim:").decode(), "Ck1leGFtcGxl"])
+@pytest.mark.parametrize(
+    "cursor", ["", "not base64!", base64.b64encode(b"\x0a\x05sim:" + b"9" * 5000).decode(), "Ck1leGFtcGxl"]
+)
 def test_other_cursors_are_not_ours(cursor: str) -> None:
     assert read_cursor(cursor) is None
 
@@ -25,6 +27,7 @@ def test_other_cursors_are_not_ours(cursor: str) -> None:
         (b"0", 0),
         (b"4294967295", 4294967295),
         (b"4294967296", None),
+        (b"9" * 5000, None),
         (b"-1", None),
         (b"007", None),
         (b"", None),

@@ -7,11 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scripts.simulators.weixin.codec import Request
-from scripts.simulators.weixin.model import HTML, WeixinModel
+from scripts.simulators.weixin.model import ENDPOINTS, HTML, WeixinModel
 from scripts.simulators.weixin.state import Answer, Hold
-from tests.simulators.asking import OWNER, START, Bot, read, texts
+from tests.simulators.asking import OWNER, START, Bot, message, read, texts
 
 PLACES = {
     "poll": ("getupdates", {"get_updates_buf": ""}),
@@ -143,6 +145,58 @@ def test_a_fault_for_one_user(bot: Bot) -> None:
 def test_poll_success_without_ret(bot: Bot) -> None:
     bot.fault(where="poll", kind="omit_ret")
     assert "ret" not in json.loads(ask(bot, "poll").body)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+keys = st.sampled_from(
+    [
+        "msg",
+        "to_user_id",
+        "item_list",
+        "type",
+        "text_item",
+        "text",
+        "image_item",
+        "media",
+        "base_info",
+        "client_id",
+        "get_updates_buf",
+        "ilink_user_id",
+        "typing_ticket",
+        "rawsize",
+        "local_token_list",
+        "bot_agent",
+    ]
+)
+nested = st.recursive(
+    anything, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=4), max_leaves=8
+)
+
+
+@given(path=st.sampled_from(sorted(ENDPOINTS)), body=st.dictionaries(keys, nested, max_size=5), user=st.booleans())
+def test_no_body_makes_it_fail(path: str, body: dict[str, Any], user: bool) -> None:
+    bot = Bot()
+    bot.say()
+    if user and isinstance(body.get("msg"), dict):
+        body["msg"]["to_user_id"] = OWNER.user_id
+    result = bot.ask(path, body)
+    assert isinstance(result, Hold) or result.status in (200, 405)
+
+
+@given(st.binary(max_size=40), st.text(max_size=20))
+def test_no_bytes_make_it_fail(body: bytes, header: str) -> None:
+    bot = Bot()
+    request = bot.request("sendmessage", {}, x_wechat_uin=header, ilink_app_clientversion=header)
+    assert read(bot.model.handle(msgspec.structs.replace(request, body=body), START))["ret"] == -3
+
+
+def test_a_lone_surrogate_is_no_json(bot: Bot) -> None:
+    request = bot.request("sendmessage", {"msg": message("\ud800", token=bot.token, client_id="c")})
+    assert read(bot.model.handle(request, START))["ret"] == -3
 
 
 def history(seed: str) -> list[str]:

@@ -204,6 +204,7 @@ def test_odd_messages(bot: Bot, knob: dict[str, Any], extra: dict[str, Any], exp
         [{"type": 3, "voice_item": {"text": "spoken", "playtime": 900}}],
         [{"type": 3, "voice_item": {"playtime": 900}}],
         [{"type": 99, "other_item": {}}],
+        [{"text_item": None}],
         [text_item("a"), {"type": 2, "image_item": {}}],
         [text_item("see") | {"ref_msg": {"svr_id": 7497484083968569736}}],
     ],

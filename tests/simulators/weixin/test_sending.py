@@ -182,6 +182,13 @@ def test_shapes_of_ids(bot: Bot, ids: str, low: int, high: int) -> None:
     assert all(low <= one < high for one in seen)
 
 
+def test_ids_may_be_text(bot: Bot) -> None:
+    bot.knob(text_ids=True)
+    bot.say()
+    assert bot.send()["message_id"] == str(bot.state.accepted.rows[-1].message_id)
+    assert bot.updates()[-1]["message_id"] == str(bot.state.shown.rows[1].message_id)
+
+
 steps = st.lists(
     st.tuples(st.sampled_from(["say", "send", "send", "send", "old"]), st.integers(min_value=0, max_value=400)),
     max_size=60,
