@@ -12,6 +12,7 @@ from actors.commands import Advance
 from actors.logport import LogPort
 from actors.ports import Outlet
 from actors.runtime.directory import Directory
+from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
 from actors.view import BotView
 from events.base import Millis
@@ -69,6 +70,8 @@ class Account:
         self.access = access
         self.owner = ""  # the channel's id of the person who logged in
         self.state = BotState()  # the bot's, for its peers to look at
+        self.cursor_kept_at: Millis = 0  # when the log last heard of the cursor
+        self.waiting: set[str] = set()  # streams in which something waits
         self.outlet: Outlet | None = None
         self.peers: Directory  # set by whoever builds the account
         self.agenda = Agenda(scheduler, self._wake)
@@ -120,6 +123,34 @@ class Account:
     def allows(self, peer: str) -> bool:
         """Whether the configuration lets this peer talk to the bot."""
         return peer in self.access or "all" in self.access or ("owner" in self.access and peer == self.owner)
+
+    def learn(self, state: BotState) -> None:
+        """The bot's state changed; so does what its peers see."""
+        self.state = state
+        self.view = msgspec.structs.replace(
+            self.view,
+            epoch=state.epoch,
+            generation=state.generation,
+            login_lost=state.login_lost is not None,
+            policy=state.policy,
+            policy_id=state.policy_id,
+        )
+
+    def mark_lost(self) -> None:
+        """The login is gone, known before it is durable: nobody may try to send meanwhile."""
+        self.view = msgspec.structs.replace(self.view, login_lost=True)
+
+    def wake_all(self) -> None:
+        """Something changed for every peer that waits."""
+        now = self.scheduler.clock.now()
+        for stream in self.waiting:
+            self.agenda.set(stream, now)
+
+    def later(self, wait_ms: int) -> FutureLike:
+        """A future that is done after `wait_ms`."""
+        future = self.scheduler.future()
+        self.scheduler.call_at(self.scheduler.clock.now() + wait_ms, lambda: future.set_result(None))
+        return future
 
     def fence_off(self) -> None:
         """A newer instance has the account: nothing is decided or sent here any more."""

@@ -89,7 +89,7 @@ class Peer(Actor):
             except LogBusy:
                 if not isinstance(command, PATIENT):
                     raise
-                yield self._later(BUSY_RETRY_MS)
+                yield self.account.later(BUSY_RETRY_MS)
                 continue
             self._fold(appended)
             self._act(command, decision)
@@ -203,6 +203,8 @@ class Peer(Actor):
         if self.state.turn is not None:
             account.hub.offer(Offer(stream=self.stream, address=account.address_of(self.stream), turn=self.state.turn))
         account.agenda.set(self.stream, decision.due_at)
+        waits = self.state.waiting > 0 or self.state.open_turns > 0
+        (account.waiting.add if waits else account.waiting.discard)(self.stream)
         self._texts.forget(keep=self.state.token.body if self.state.token else "")
 
     def _send(self, send: Send) -> None:
@@ -223,12 +225,6 @@ class Peer(Actor):
                 quote=send.quote,
             )
         )
-
-    def _later(self, wait_ms: int) -> Any:
-        scheduler = self.account.scheduler
-        future = scheduler.future()
-        scheduler.call_at(scheduler.clock.now() + wait_ms, lambda: future.set_result(None))
-        return future
 
 
 def agenda_row(stream: str, state: PeerState, due_at: Millis | None) -> AgendaRow:

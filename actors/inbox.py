@@ -1,0 +1,139 @@
+"""What a poll brought, as facts for the log. Pure.
+
+A message is handled once, whatever the channel delivers again: under the same id, under a new id with the same sender, text and creation
+time, or all of them on an empty cursor. An honest repeat has a creation time of its own and passes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from actors.draft import NewIds
+from actors.ports import Inbound, Polled
+from actors.text.clean import text_bytes
+from events.base import Event, Millis
+from events.bot import BotState, CursorAdvanced
+from events.peer import ContextTokenSeen, DuplicateSuppressed, MessageReceived
+from events.streams import fingerprint
+from store.records import ANY, AddressRow, AgendaRow, Body, Key, Write
+
+LATENCY_MS_MAX = 5_000
+"""How long an answer of the channel may travel: a poll that ended without a message proves that the message had not arrived this
+long before."""
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """The writes of one poll, and what belongs to them."""
+
+    writes: tuple[Write, ...]
+    bodies: tuple[Body, ...]
+    keys: tuple[Key, ...]
+    addresses: tuple[AddressRow, ...]
+    wake: tuple[AgendaRow, ...]
+    texts: Mapping[str, str]  # body -> text, for the peers
+
+
+class Gathering:
+    """Collects the facts of one poll."""
+
+    def __init__(self, *, ids: NewIds, salt: bytes, generation: int, now: Millis) -> None:
+        self._ids, self._salt, self._generation, self._now = ids, salt, generation, now
+        self.events: dict[str, list[Event]] = {}
+        self.bodies: list[Body] = []
+        self.keys: dict[str, Key] = {}
+        self.addresses: list[AddressRow] = []
+        self.woken: dict[str, AgendaRow] = {}
+
+    def body(self, stream: str, kind: str, text: str) -> str:
+        """Put a text among the bodies."""
+        name = f"b-{self._ids.token(8)}"
+        self.bodies.append(Body(id=name, stream=stream, kind=kind, text=text, at=self._now))
+        return name
+
+    def add(self, stream: str, inbound: Inbound, taken: frozenset[str], not_before: Millis) -> None:
+        """One message: a fact of its own, or a duplicate of an earlier one."""
+        events = self.events.setdefault(stream, [])
+        self.addresses.append(AddressRow(stream=stream, peer=inbound.peer, name=inbound.name))
+        keys = message_keys(inbound, self._salt)
+        reason = _repeated(keys, taken | self.keys.keys())
+        body = self.body(stream, "inbound", inbound.text)
+        if reason:
+            events.append(DuplicateSuppressed(reason=reason, body=body, sent_at=inbound.sent_at))
+            return
+        self.keys.update({k: Key(source="message", key=k) for k in keys})
+        self.woken[stream] = AgendaRow(stream=stream, due_at=self._now, waiting=1)
+        message = f"m-{self._ids.token(8)}"
+        events.append(
+            MessageReceived(
+                message=message,
+                body=body,
+                total=text_bytes(inbound.text),
+                sent_at=inbound.sent_at,
+                not_before=not_before,
+                generation=self._generation,
+                contents=inbound.contents,
+                media=tuple(self.body(stream, "media", m) for m in inbound.media),
+                quote=inbound.quote,
+            )
+        )
+        if inbound.token:
+            token = self.body(stream, "token", inbound.token)
+            events.append(ContextTokenSeen(message=message, body=token, generation=self._generation))
+
+
+def message_keys(inbound: Inbound, salt: bytes) -> tuple[str, ...]:
+    """The keys that make a message this very one: its id, and its sender, text and creation time."""
+    keys = [f"id:{inbound.message_id}"] if inbound.message_id else []
+    if inbound.sent_at > 0:
+        content = "\0".join((inbound.peer, str(inbound.sent_at), *inbound.contents, inbound.text))
+        keys.append(f"content:{fingerprint(salt, content)}")
+    return tuple(keys)
+
+
+def all_keys(messages: Iterable[Inbound], salt: bytes) -> frozenset[str]:
+    """The keys of all messages of a poll."""
+    return frozenset(k for m in messages for k in message_keys(m, salt))
+
+
+def not_before(state: BotState) -> Millis:
+    """The earliest instant at which the channel can have received what the last poll did not bring."""
+    return max(state.poll_started_at, state.poll_ended_at - LATENCY_MS_MAX, 0)
+
+
+def gather(
+    polled: Polled,
+    *,
+    stream_of: Callable[[str], str],
+    taken: frozenset[str],
+    state: BotState,
+    bot_stream: str,
+    ids: NewIds,
+    salt: bytes,
+    now: Millis,
+) -> Facts:
+    """The facts of one poll: messages, tokens and the cursor, to be appended together before the next poll."""
+    gathering = Gathering(ids=ids, salt=salt, generation=state.generation, now=now)
+    earliest = not_before(state)
+    for inbound in polled.messages:
+        gathering.add(stream_of(inbound.peer), inbound, taken, earliest)
+    cursor = CursorAdvanced(cursor=polled.cursor, poll_started_at=polled.started_at, poll_ended_at=polled.ended_at)
+    writes = [Write(stream, ANY, tuple(events)) for stream, events in gathering.events.items()]
+    return Facts(
+        writes=(*writes, Write(bot_stream, ANY, (cursor,))),
+        bodies=tuple(gathering.bodies),
+        keys=tuple(gathering.keys.values()),
+        addresses=tuple(gathering.addresses),
+        wake=tuple(gathering.woken.values()),
+        texts={b.id: b.text for b in gathering.bodies if b.kind != "media"},
+    )
+
+
+def _repeated(keys: tuple[str, ...], taken: Iterable[str]) -> Literal["same_id", "same_content"] | None:
+    held = frozenset(taken)
+    for key in keys:
+        if key in held:
+            return "same_id" if key.startswith("id:") else "same_content"
+    return None

@@ -1,0 +1,340 @@
+"""An account's life from claim to release: the asyncio shell around its bot, its peers and its link to the channel.
+
+Starts claim last, after configuration, credentials, log and listeners are good. A fenced life stops at once and releases only what is its
+own, never its successor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from actors.account import Account, Hub
+from actors.bot import Begin, Bot, Deliver, End, Lose, NoteStep
+from actors.commands import Advance, Conclude
+from actors.fence import CHECK_MS, EpochFence
+from actors.logport import LoopLog
+from actors.peer import Peer
+from actors.ports import Credentials, Fence, Inlet, LoginGone, Outcome, Outlet, Polled, Refused, Report
+from actors.runtime.actor import Actor
+from actors.runtime.clock import Clock, Ids
+from actors.runtime.directory import Directory
+from actors.runtime.scheduler import LoopScheduler
+from actors.view import BotView
+from events.bot import Policy
+from events.streams import Address, bot_stream, fingerprint
+from store.errors import Fenced
+from store.log import Log
+
+logger = logging.getLogger("replyledger.account")
+
+LifeState = Literal["starting", "running", "stopped", "login_needed", "login_lost", "fenced", "failed"]
+DRAIN_MS = 10_000
+CLOCK_STEP_MS = 60_000
+"""A step of the wall clock over this is an event."""
+
+
+class Link(Protocol):
+    """A channel's two ways, as its `open_link` returns them."""
+
+    @property
+    def inlet(self) -> Inlet: ...  # noqa: D102 (see class)
+
+    @property
+    def outlet(self) -> Outlet: ...  # noqa: D102 (see class)
+
+
+class OpenLink(Protocol):
+    """How a channel is opened; each channel folder offers one."""
+
+    def __call__(  # noqa: D102 (see class)
+        self,
+        credentials: Credentials,
+        *,
+        account: str,
+        fence: Fence,
+        clock: Clock,
+        ids: Ids,
+        policy: Callable[[], Policy],
+        report: Report,
+        on_lost: Callable[[LoginGone], None],
+        on_fenced: Callable[[], None],
+        typing: bool,
+    ) -> Link: ...
+
+
+class AccountSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as it is configured."""
+
+    address: Address
+    policy: Policy
+    access: tuple[str, ...] = ("owner",)
+    locale: str = "zh-CN"
+    typing: bool = False
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for all accounts of this process."""
+
+    log: Log
+    scheduler: LoopScheduler
+    hub: Hub
+    instance: str
+    program: str = ""
+    simulated: bool = False
+
+
+class AccountLife:
+    """One account in this process. `read_credentials()` returns None while nobody has logged in."""
+
+    def __init__(
+        self,
+        spec: AccountSpec,
+        process: Process,
+        *,
+        open_link: OpenLink,
+        read_credentials: Callable[[], Credentials | None],
+        on_state: Callable[[AccountLife], None],
+    ) -> None:
+        self.spec, self.process = spec, process
+        self.state: LifeState = "stopped"
+        self.reason = ""
+        self._open_link, self._read_credentials, self._on_state = open_link, read_credentials, on_state
+        self._link: Link | None = None
+        self._fence: EpochFence | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._stepped = 0  # ms of wall clock steps that are events already
+        self.account = self._new_account()
+
+    @property
+    def inlet_status(self) -> Any:
+        """What the inlet says of itself, None without one."""
+        return getattr(self._link.inlet, "status", None) if self._link else None
+
+    # --- starting -------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Claim the account, learn what it was, close what was left open, and open the channel."""
+        self._enter("starting")
+        self.account = self._new_account()
+        process, key = self.process, self.spec.address.bot
+        claim = await process.log.claim(
+            key, process.instance, process.scheduler.clock.now(), program=process.program, simulated=process.simulated
+        )
+        self.account.view = msgspec.structs.replace(self.account.view, epoch=claim.epoch)
+        self._fence = EpochFence(process.log, key, claim.epoch, process.scheduler.clock, self.account.fence_off)
+        await self._recall()
+        await self._begin()
+        self._spawn("watch", self._watch())
+
+    async def _recall(self) -> None:
+        """Addresses, and what the agenda has: open requests of earlier lives are closed before the account is ready."""
+        log, account, key = self.process.log, self.account, self.spec.address.bot
+        for row in await log.addresses(key):
+            account.know(row.stream, row.peer)
+        stale = []
+        for item in await log.agenda(key):
+            if item.waiting or item.turn_open:
+                account.waiting.add(item.stream)
+            if item.open_epoch is not None or item.turn_open:
+                stale.append(item.stream)
+            account.agenda.set(item.stream, item.due_at)
+        await asyncio.gather(*(account.peers.ask(stream, Advance()) for stream in stale))
+
+    async def _begin(self) -> None:
+        """Take the configuration and the login as they are now, and open the link if there is a login."""
+        credentials = self._read_credentials()
+        owner = ""
+        if credentials:
+            self.account.owner = credentials.user_id
+            owner = self.account.stream_of(credentials.user_id)
+        policy = self.spec.policy
+        await self._tell_bot(
+            Begin(
+                policy=policy,
+                policy_id=policy_id(policy),
+                credentials=self._fingerprint(credentials),
+                owner=owner,
+            )
+        )
+        if credentials is None:
+            self._enter("login_needed", f"log in with: replyledger login {self.spec.address.channel}")
+        elif self.account.view.login_lost:
+            self._enter("login_lost", "the channel ended this login; log in again")
+        else:
+            self._open(credentials)
+
+    def _open(self, credentials: Credentials) -> None:
+        assert self._fence is not None
+        scheduler, account = self.process.scheduler, self.account
+        self._link = self._open_link(
+            credentials,
+            account=self.spec.address.bot,
+            fence=self._fence,
+            clock=scheduler.clock,
+            ids=scheduler.ids,
+            policy=lambda: account.view.policy,
+            report=self._report,
+            on_lost=self._lost,
+            on_fenced=account.fence_off,
+            typing=self.spec.typing,
+        )
+        account.outlet = self._link.outlet
+        self._spawn("inlet", self._poll(self._link.inlet))
+        self._enter("running")
+        account.wake_all()
+
+    async def _poll(self, inlet: Inlet) -> None:
+        with contextlib.suppress(Fenced):  # the fence has told the account already
+            await inlet.run(self._deliver, self._gone, self.account.state.cursor)
+
+    # --- what the channel says ------------------------------------------------------------------------------------
+
+    async def _deliver(self, polled: Polled) -> None:
+        await self._tell_bot(Deliver(polled))
+
+    async def _gone(self, gone: LoginGone) -> None:
+        self._lost(gone)
+
+    def _lost(self, gone: LoginGone) -> None:
+        if self.state != "login_lost" and not self.account.fenced:
+            self.account.mark_lost()
+            self._enter("login_lost", f"the channel ended this login (code {gone.code}); log in again")
+            self.account.peers.tell(bot_stream(self.spec.address), Lose(gone))
+
+    def _report(self, stream: str, request: str, outcome: Outcome) -> None:
+        if isinstance(outcome, Refused) and outcome.failure == "login_lost":
+            self._lost(LoginGone(code=outcome.code, where="send"))
+        self.account.peers.complete(stream, Conclude(request, outcome))
+
+    # --- watching -------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Every CHECK_MS: the fence, the wall clock, and whether somebody logged in."""
+        assert self._fence is not None
+        while not self.account.fenced:
+            await asyncio.sleep(CHECK_MS / 1000)
+            try:
+                await self._fence.check()
+            except Fenced:
+                return
+            await self._watch_clock()
+            await self._watch_login()
+
+    async def _watch_clock(self) -> None:
+        step = getattr(self.process.scheduler.clock, "step_ms", None)
+        stepped = step() if step else 0
+        if abs(stepped - self._stepped) > CLOCK_STEP_MS:
+            await self._tell_bot(NoteStep(stepped - self._stepped))
+            self._stepped = stepped
+
+    async def _watch_login(self) -> None:
+        if self.state not in ("login_needed", "login_lost"):
+            return
+        credentials = self._read_credentials()
+        if credentials and self._fingerprint(credentials) != self.account.state.credentials:
+            await self._close_link()
+            await self._begin()
+
+    async def reconfigure(self, spec: AccountSpec) -> None:
+        """Take a changed policy; what waits is looked at again."""
+        self.spec = spec
+        self.account.access = spec.access
+        self.account.view = msgspec.structs.replace(self.account.view, locale=spec.locale)
+        await self._tell_bot(
+            Begin(policy=spec.policy, policy_id=policy_id(spec.policy), credentials=self.account.state.credentials)
+        )
+
+    # --- ending ---------------------------------------------------------------------------------------------------
+
+    async def stop(self, reason: str) -> None:
+        """Stop polling, wait for sends in flight, and release the account if it is still ours."""
+        await self._cancel("watch")
+        await self._close_link()
+        if not self.account.fenced and self.state != "stopped":
+            with contextlib.suppress(Fenced):
+                await self._tell_bot(End(reason))
+        await self._stop_actors()
+        self.account.agenda.close()
+        if not self.account.fenced:
+            self._enter("stopped", reason)
+
+    async def _stop_actors(self) -> None:
+        try:
+            await asyncio.wait_for(self._await(self.account.peers.stop_all()), DRAIN_MS / 1000)
+        except TimeoutError:
+            logger.warning("%s: actors did not stop in %d ms; dropped", self.spec.address, DRAIN_MS)
+            self.account.peers.abort_all()
+
+    async def _close_link(self) -> None:
+        await self._cancel("inlet")
+        link, self._link = self._link, None
+        if link is not None:
+            await link.outlet.close()
+            self.account.outlet = None
+
+    def _fenced(self) -> None:
+        self._enter("fenced", "a newer instance has claimed this account")
+        self._spawn("release", self._close_link())
+
+    # --- pieces ---------------------------------------------------------------------------------------------------
+
+    def _new_account(self) -> Account:
+        spec, process = self.spec, self.process
+        account = Account(
+            spec.address,
+            scheduler=process.scheduler,
+            log=LoopLog(process.log),
+            hub=process.hub,
+            view=BotView(account=spec.address.bot, epoch=0, policy=spec.policy, locale=spec.locale),
+            access=spec.access,
+        )
+        account.on_fenced = self._fenced
+        account.peers = Directory(process.scheduler, lambda key: _actor(key, account))
+        return account
+
+    async def _tell_bot(self, command: object) -> None:
+        await self._await(self.account.peers.ask(bot_stream(self.spec.address), command))
+
+    @staticmethod
+    async def _await(future: Any) -> Any:
+        return await future
+
+    def _fingerprint(self, credentials: Credentials | None) -> str:
+        return fingerprint(self.process.log.salt, credentials.token) if credentials else ""
+
+    def _enter(self, state: LifeState, reason: str = "") -> None:
+        self.state, self.reason = state, reason
+        logger.info("account %s: %s%s", self.spec.address, state, f" ({reason})" if reason else "")
+        self._on_state(self)
+
+    def _spawn(self, name: str, coroutine: Any) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.spec.address} {name}")
+        self._tasks[name] = task
+        task.add_done_callback(lambda t: self._ended(name, t))
+
+    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("account %s: %s failed", self.spec.address, name, exc_info=task.exception())
+            self._enter("failed", f"{name}: {type(task.exception()).__name__}")
+
+    async def _cancel(self, name: str) -> None:
+        task = self._tasks.pop(name, None)
+        if task is not None and task is not asyncio.current_task():
+            task.cancel()
+            await asyncio.wait((task,))
+
+
+def policy_id(policy: Policy) -> str:
+    """A digest of a policy, 16 hex digits."""
+    return hashlib.blake2b(msgspec.json.encode(policy), digest_size=8).hexdigest()
+
+
+def _actor(key: str, account: Account) -> Actor:
+    return Bot(account) if key == bot_stream(account.address) else Peer(key, account)
