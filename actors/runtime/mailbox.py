@@ -170,11 +170,11 @@ class Mailbox(Lanes):
                 return
 
     def _completed(self, future: object) -> None:
-        """Go on, as the awaited future is done; a stale one (the turn ended otherwise) is ignored.
+        """Go on, as the awaited future is done. Called for a turn that has ended otherwise, there is nothing to do.
 
         asyncio calls this from the bare loop, so the turn resumes here; anyone else may be inside another actor's turn.
         """
-        if future is not self.awaited or self.scheduled:
+        if self.scheduled:
             return
         if isinstance(future, asyncio.Future):
             self.scheduled = True

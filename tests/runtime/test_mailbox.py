@@ -203,6 +203,11 @@ def test_an_actor_can_be_aborted_from_inside_its_turn() -> None:
     actor = Recorder()
     ref = actor.begin(scheduler)
     closed: list[bool] = []
+    kept: list[Any] = []  # else the garbage collector would close the turn
+
+    def begin() -> Any:
+        kept.append(suicidal())
+        return kept[0]
 
     def suicidal() -> Any:
         actor.actor_inbox.abort(ActorStopped())
@@ -211,7 +216,7 @@ def test_an_actor_can_be_aborted_from_inside_its_turn() -> None:
         finally:
             closed.append(True)
 
-    asked = ref.ask(suicidal, block=False)
+    asked = ref.ask(begin, block=False)
     scheduler.run_until_idle()
     assert closed == [True]
     with pytest.raises(ActorStopped):
