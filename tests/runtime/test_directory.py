@@ -10,7 +10,7 @@ import pytest
 from actors.runtime.actor import Actor
 from actors.runtime.directory import Directory
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
-from actors.runtime.limits import MAILBOX_LIMIT
+from actors.runtime.limits import MAILBOX_LIMIT, PASSIVATION_SCAN
 from actors.runtime.scheduler import LoopScheduler, SimScheduler
 from actors.runtime.supervision import Backoff
 
@@ -270,6 +270,19 @@ def test_busy_actors_are_passed_over() -> None:
     waiting.set_result(None)
     world.run()
     assert world.directory.passivate("b")
+
+
+def test_a_crowd_of_busy_actors_does_not_shield_the_idle_for_ever() -> None:
+    crowd = [f"busy-{number}" for number in range(2 * PASSIVATION_SCAN)]
+    world = World(live_max=len(crowd))
+    world.busy = set(crowd)
+    for key in crowd:
+        world.directory.tell(key, 0)
+    for key in ("idle", "x", "y", "z"):
+        world.directory.tell(key, 0)
+        world.run()
+    assert "idle" not in world.directory.live()
+    assert set(crowd) <= set(world.directory.live())
 
 
 def test_an_actor_with_a_completion_to_come_is_not_passivated() -> None:
