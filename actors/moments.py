@@ -1,0 +1,70 @@
+"""Times as people write and read them. Inside the program a time is `int` milliseconds since the Unix epoch."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from events.base import Millis
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)", re.IGNORECASE)
+_AGO = re.compile(rf"(?:{_SPAN.pattern}\s*)+(?:ago)?", re.IGNORECASE)
+
+POSITION_MAX = 10**11
+"""A bare number below this is a position of the log, from here on a time in ms (1973 and later)."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_moment(text: str, now: Millis, zone: tzinfo | None = None) -> Millis:
+    """Read `2026-05-01T09:00+08:00`, `2026-05-01 09:00` (in `zone`, None = local), `2h ago`, `1d 2h`, `now` or ms. Raises ValueError."""
+    given = text.strip()
+    if given == "now":
+        return now
+    if given.isdecimal():
+        return int(given)
+    if _AGO.fullmatch(given):
+        return now - sum(round(float(n) * _UNITS_MS[unit.lower()]) for n, unit in _SPAN.findall(given))
+    try:
+        moment = datetime.fromisoformat(given)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a time; write 2026-05-01T09:00, 2026-05-01T09:00+08:00, `2h ago` or milliseconds"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone) if zone else moment.astimezone()
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_until(text: str, now: Millis, zone: tzinfo | None = None) -> tuple[int, Millis | None]:
+    """Read a position or a time: (position, None) or (0, time). Raises ValueError."""
+    given = text.strip()
+    if given.isdecimal() and int(given) < POSITION_MAX:
+        return int(given), None
+    return 0, parse_moment(given, now, zone)
+
+
+def show_moment(at: Millis, zone: tzinfo | None = None) -> str:
+    """`2026-05-01 09:00:00 CST (+08:00)`: in `zone` (None = local), which is named."""
+    try:
+        moment = (_EPOCH + timedelta(milliseconds=at)).astimezone(zone)
+    except (OverflowError, ValueError):
+        return f"{at} ms"  # a damaged or hostile time still has to be shown
+    name, offset = moment.tzname() or "", moment.isoformat()[-6:]
+    named = (
+        name if name == "UTC" else offset if name.startswith(("+", "-", "UTC")) or not name else f"{name} ({offset})"
+    )
+    return f"{moment:%Y-%m-%d %H:%M:%S} {named}"
+
+
+def show_span(ms: Millis) -> str:
+    """`2 d 3 h`, `5 min 10 s`, `800 ms`: the two largest units."""
+    if ms < 1_000:
+        return f"{max(0, ms)} ms"
+    pieces: list[str] = []
+    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        count, ms = divmod(ms, size)
+        if count:
+            pieces.append(f"{count} {unit}")
+    return " ".join(pieces[:2])
