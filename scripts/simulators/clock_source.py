@@ -88,6 +88,10 @@ class ClockSource:
         await self.changed.until(lambda: self._version != version, timeout_ms)
         return self.reading()
 
+    async def close(self, _app: web.Application) -> None:
+        """Answer what is held: the server of this source stops."""
+        self.changed.close()
+
     def _change(self) -> Reading:
         self._version += 1
         self.changed.beat()
@@ -143,7 +147,9 @@ def clock_app(source: ClockSource) -> web.Application:
 async def running(source: ClockSource, *, host: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
     """Serve `source` and give its base URL; `NotLoopbackError` for any host but loopback."""
     sock = bind_loopback(host, port)
-    runner = web.AppRunner(clock_app(source), handler_cancellation=True, shutdown_timeout=0.1, access_log=None)
+    app = clock_app(source)
+    app.on_shutdown.append(source.close)
+    runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
     await runner.setup()
     try:
         await web.SockSite(runner, sock).start()

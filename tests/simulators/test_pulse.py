@@ -32,3 +32,13 @@ async def test_who_stops_waiting_leaves_nothing_behind() -> None:
     assert not await pulse.until(lambda: False, timeout_ms=1)
     await asyncio.sleep(0)
     assert not pulse._waiting
+
+
+async def test_nobody_waits_after_the_close() -> None:
+    pulse = Pulse()
+    waiting = asyncio.create_task(pulse.until(lambda: False))
+    await asyncio.sleep(0)
+    pulse.close()
+    assert not await asyncio.wait_for(waiting, 1)
+    assert not await pulse.until(lambda: False)
+    await asyncio.wait_for(pulse.next(), 1)

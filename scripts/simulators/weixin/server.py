@@ -20,6 +20,9 @@ from scripts.simulators.weixin.model import WeixinModel
 from scripts.simulators.weixin.polling import Said, user_says
 from scripts.simulators.weixin.state import Answer, Hold, State
 
+STOP_S = 10.0
+"""How long a stopping server waits for requests it is answering; held ones are cut at once."""
+
 
 class WeixinServer:
     """A model, a clock and a pulse that beats whenever the model changed."""
@@ -28,7 +31,6 @@ class WeixinServer:
         self.model, self.clock = model, clock
         self.changed = Pulse()
         self.base_url = ""
-        self._closing = False
         clock.on_jump(lambda _now: self.changed.beat())
 
     @property
@@ -56,8 +58,7 @@ class WeixinServer:
         return app
 
     async def _close(self, _app: web.Application) -> None:
-        self._closing = True
-        self.changed.beat()
+        self.changed.close()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if request.path.startswith("/control/"):
@@ -86,7 +87,7 @@ class WeixinServer:
                 self.model.release(hold)
                 self.changed.beat()
                 raise
-            if self._closing:
+            if self.changed.closed:
                 return Answer(cut=True)
             result = self.model.resume(hold, self.clock.now())
             if isinstance(result, Answer):
@@ -105,7 +106,7 @@ class WeixinServer:
     async def _pause(self, ms: int) -> None:
         """Let `ms` pass on the simulator's clock, cut short when the server stops."""
         until = self.clock.now() + ms
-        while self.clock.now() < until and not self._closing:
+        while self.clock.now() < until and not self.changed.closed:
             await self._news_or(until)
 
     async def _send(self, request: web.Request, answer: Answer) -> web.StreamResponse:
@@ -135,7 +136,7 @@ async def running(
     """Serve `model` in this process: `async with running(model) as server: server.base_url`; loopback only."""
     server = WeixinServer(model, clock or SystemClock())
     sock = bind_loopback(host, port)
-    runner = web.AppRunner(server.app(), handler_cancellation=True, shutdown_timeout=1.0, access_log=None)
+    runner = web.AppRunner(server.app(), handler_cancellation=True, shutdown_timeout=STOP_S, access_log=None)
     try:
         await runner.setup()
         await web.SockSite(runner, sock).start()

@@ -71,6 +71,13 @@ def test_a_listed_token_of_the_same_user_is_bound_already(phone: Phone) -> None:
     assert len(phone.bot.state.accounts) == 1
 
 
+def test_a_listed_token_that_went_stale_binds_nothing(phone: Phone) -> None:
+    code = phone.new_code(OWNER.token)
+    phone.bot.state.kill_bots_of(OWNER.user_id)
+    confirm(phone.bot.state, code, OWNER.user_id)
+    assert phone.status(code) == "confirmed"
+
+
 def test_a_hold_ends_with_wait_and_a_code_with_expired(phone: Phone) -> None:
     code = phone.new_code()
     hold = phone.ask(code)

@@ -71,6 +71,7 @@ def test_a_held_poll_learns_that_its_token_went_stale() -> None:
     assert isinstance(hold, Hold)
     bot.state.kill_bots_of(OWNER.user_id)
     assert read(bot.model.resume(hold, START))["errcode"] == -14
+    assert bot.state.accounts[OWNER.token].poll is None
 
 
 @pytest.mark.parametrize("code", [-1, -2, -3, -4, -14])
@@ -152,26 +153,9 @@ anything = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-keys = st.sampled_from(
-    [
-        "msg",
-        "to_user_id",
-        "item_list",
-        "type",
-        "text_item",
-        "text",
-        "image_item",
-        "media",
-        "base_info",
-        "client_id",
-        "get_updates_buf",
-        "ilink_user_id",
-        "typing_ticket",
-        "rawsize",
-        "local_token_list",
-        "bot_agent",
-    ]
-)
+KEYS = """msg to_user_id item_list type text_item text image_item media base_info client_id get_updates_buf
+ilink_user_id typing_ticket rawsize local_token_list bot_agent"""
+keys = st.sampled_from(sorted(KEYS.split()))
 nested = st.recursive(
     anything, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(keys, inner, max_size=4), max_leaves=8
 )

@@ -16,7 +16,7 @@ from scripts.simulators.weixin import ledgers
 from scripts.simulators.weixin.codec import BODY_BYTES_MAX
 from scripts.simulators.weixin.knobs import Fault
 from scripts.simulators.weixin.model import WeixinModel
-from scripts.simulators.weixin.server import WeixinServer, running, serve
+from scripts.simulators.weixin.server import STOP_S, WeixinServer, running, serve
 from tests.simulators.asking import BASE_INFO, OWNER, START, headers, message, texts
 
 
@@ -129,13 +129,12 @@ async def read_from(http: aiohttp.ClientSession, url: str) -> bytes:
 
 
 async def test_stopping_cuts_what_is_held(clock: ManualClock) -> None:
-    async with aiohttp.ClientSession() as outer:
-        async with running(WeixinModel(accounts=[OWNER]), clock=clock) as server:
-            url = f"{server.base_url}/ilink/bot/getupdates"
-            poll = asyncio.create_task(read_from(outer, url))
+    async with aiohttp.ClientSession() as http:
+        async with asyncio.timeout(STOP_S / 2), running(WeixinModel(accounts=[OWNER]), clock=clock) as server:
+            poll = asyncio.create_task(read_from(http, f"{server.base_url}/ilink/bot/getupdates"))
             assert await server.until(lambda state: state.counters["polls"] == 1)
         with pytest.raises(aiohttp.ClientConnectionError):
-            await asyncio.wait_for(poll, 5)
+            await poll
 
 
 async def test_too_long_a_body(caller: Caller) -> None:
