@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -38,6 +39,14 @@ NETWORK_ERRORS = (aiohttp.ClientError, OSError, TimeoutError, BodyTooLarge)
 """What a call raises when the network, or the clock, let it down."""
 
 _gate: ContextVar[Gate | None] = ContextVar("gate", default=None)
+
+
+def agent() -> str:
+    """How this program calls itself to the server, which only counts it. Notes 1.1."""
+    try:
+        return f"Replyledger/{version('replyledger')}"
+    except PackageNotFoundError:
+        return "Replyledger"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

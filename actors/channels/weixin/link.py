@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from actors.channels.weixin.address import base_url
-from actors.channels.weixin.calls import Calls
+from actors.channels.weixin.calls import Calls, agent
 from actors.channels.weixin.inlet import Timing, WeixinInlet
 from actors.channels.weixin.outlet import LISTEN_MS, WeixinOutlet
 from actors.channels.weixin.typing_sign import TypingSigns
@@ -22,14 +21,6 @@ class Link:
 
     inlet: WeixinInlet
     outlet: WeixinOutlet
-
-
-def agent() -> str:
-    """How this program calls itself to the server, which only counts it. Notes 1.1."""
-    try:
-        return f"Replyledger/{version('replyledger')}"
-    except PackageNotFoundError:
-        return "Replyledger"
 
 
 def open_link(
