@@ -100,8 +100,10 @@ def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], c
         if tip is not None:
             facts.tips[name] = tip
     query = (
-        "SELECT s.stream, s.account, s.peer, s.name, h.version, h.at, h.digest"
-        " FROM streams s LEFT JOIN heads h ON h.stream = s.stream WHERE s.stream IN ("
+        # Not from `heads`: what may be written is never decided by a cache.
+        "SELECT s.stream, s.account, s.peer, s.name, e.version, e.at, e.digest FROM streams s LEFT JOIN events e"
+        " ON e.stream = s.stream AND e.version = (SELECT max(version) FROM events WHERE stream = s.stream)"
+        " WHERE s.stream IN ("
     )
     for stream, account, peer, name, version, at, digest in find_rows(connection, query, missing):
         facts.streams[stream] = Known(account, peer, name)

@@ -11,6 +11,7 @@ StoreError
 ├── LogFailed                what was in flight is unknown: end the process, the log tells at the next start
 ├── LogClosed
 ├── LogUnreadable
+├── BackupExists
 └── CannotOpen
     ├── NewerLog
     ├── NotOurLog
@@ -79,6 +80,10 @@ class LogClosed(StoreError):
 
 class LogUnreadable(StoreError):
     """Raised when the log could not be read."""
+
+
+class BackupExists(StoreError):
+    """Raised when a backup would overwrite a file."""
 
 
 class CannotOpen(StoreError):

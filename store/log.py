@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Protocol
 
 from events.base import Millis, Recorded
+from store.chain import Root
+from store.ledger import START, Entry, Place, Wanted
 from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Row
 
 
@@ -76,6 +78,18 @@ class Reader(Protocol):
         """(stream, body id) of an account's bodies older than `before`, oldest first."""
         ...
 
+    async def requests(self, wanted: Wanted, after: Place = START, size: int = 100) -> tuple[Entry, ...]:
+        """A page of the ledger: the next requests after a place, in order of (at, position)."""
+        ...
+
+    async def root(self) -> Root:
+        """The root over all heads, as they are now."""
+        ...
+
+    async def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+        """(version, state) of a stream's snapshot, if there is one of this fold."""
+        ...
+
     async def meta(self) -> Mapping[str, str]:
         """Facts about the log as a whole: schema, created_at, salt, simulated."""
         ...
@@ -109,6 +123,10 @@ class Log(Reader, Protocol):
 
     def follow(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
         """Events after a position as they are committed (by this process at once, by others within a second)."""
+        ...
+
+    async def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
+        """Keep the state of a long stream (over 5,000 events) as a cache for `snapshot`."""
         ...
 
     async def prune_keys(self, account: str, source: str, before: Millis) -> int:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import TypeVar
 
 from events.base import Millis, Recorded
+from store import memory_queries as queries
+from store.chain import Root, root
 from store.errors import LogClosed
-from store.limits import PAGE_ROWS_MAX
+from store.ledger import START, Entry, Place, Wanted, page_of_memory
 from store.memory_core import MemoryCore
 from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Row
-
-V = TypeVar("V")
 
 
 class MemoryLog:
@@ -53,8 +52,7 @@ class MemoryLog:
 
     async def epoch(self, account: str) -> int:
         """The account's epoch, 0 before its first claim."""
-        claim = self._open().claims.get(account)
-        return claim.epoch if claim else 0
+        return queries.epoch(self._open(), account)
 
     async def follow(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
         """Events after a position as they are committed."""
@@ -67,87 +65,93 @@ class MemoryLog:
 
     async def read(self, stream: str, after: int = 0, limit: int = 0) -> tuple[Recorded, ...]:
         """Events of a stream after a version, in order; `limit` 0 = all."""
-        events = self._open().by_stream.get(stream, [])
-        return tuple(events[after : after + limit if limit else None])
+        return queries.read(self._open(), stream, after, limit)
 
     async def page(self, after: int = 0, until: int = 0, size: int = 5000) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
-        while found := _slice(self._open().recorded, after, until, size):
+        while found := queries.page(self._open(), after, until, size):
             yield found
             after = found[-1].position
 
     async def rows(self, after: int = 0, size: int = 5000) -> AsyncIterator[tuple[Row, ...]]:
         """The same, undecoded."""
-        while found := _slice(self._open().rows, after, 0, size):
+        while found := queries.row_page(self._open(), after, size):
             yield found
             after = found[-1].position
 
     async def position(self) -> int:
         """The last position, 0 when empty."""
-        return len(self._open().rows)
+        return queries.position(self._open())
 
     async def position_at(self, at: Millis) -> int:
         """The last position before the first event later than `at` (ms)."""
-        rows = self._open().rows
-        return next((row.position - 1 for row in rows if row.at > at), len(rows))
+        return queries.position_at(self._open(), at)
 
     async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
         """Texts by id; those that are gone are absent."""
-        bodies = self._open().bodies
-        return {i: bodies[i][2].text for i in ids if i in bodies}
+        return queries.bodies(self._open(), ids)
 
     async def key(self, source: str, key: str) -> Mapping[str, str]:
         """Account to value of a key."""
-        return {a: held.value for (a, s, k), held in self._open().held.items() if (s, k) == (source, key)}
+        return queries.key(self._open(), source, key)
 
     async def taken(self, account: str, source: str, keys: Iterable[str]) -> frozenset[str]:
         """Which of these keys an account holds."""
-        held = self._open().held
-        return frozenset([k for k in keys if (account, source, k) in held])
+        return queries.taken(self._open(), account, source, keys)
 
     async def key_prefix(self, source: str, prefix: str, limit: int = 20) -> tuple[tuple[str, str, str], ...]:
         """(account, key, value) of the keys that begin so, by key."""
-        held = self._open().held.items()
-        found = [(a, k, h.value) for (a, s, k), h in held if s == source and k.startswith(prefix)]
-        return tuple(sorted(found, key=lambda f: (f[1], f[0]))[:limit])
+        return queries.key_prefix(self._open(), source, prefix, limit)
 
     async def agenda(self, account: str) -> tuple[AgendaRow, ...]:
         """What an account's streams wait for, earliest due first."""
-        rows = [row for owner, row in self._open().agenda.values() if owner == account]
-        return tuple(sorted(rows, key=lambda r: (r.due_at is None, r.due_at or 0, r.stream)))
+        return queries.agenda(self._open(), account)
 
     async def addresses(self, account: str) -> tuple[AddressRow, ...]:
         """The peers of an account."""
-        known = sorted(self._open().facts.streams.items())
-        mine = [(s, k) for s, k in known if k.account == account]
-        return tuple([AddressRow(stream=s, peer=k.peer, name=k.name) for s, k in mine if k.peer is not None])
+        return queries.addresses(self._open(), account)
 
     async def accounts_of(self) -> Mapping[str, str]:
         """The account of every stream, also of peers that were forgotten."""
-        return {s: k.account for s, k in sorted(self._open().facts.streams.items())}
+        return queries.accounts_of(self._open())
 
     async def bindings(self) -> tuple[tuple[str, Binding], ...]:
         """(account, binding) of each bound peer."""
-        rows = sorted(self._open().bindings.items())
-        return tuple([(a, Binding(stream=stream, session=session)) for stream, (a, session) in rows])
+        return queries.bindings(self._open())
 
     async def heads(self) -> tuple[Head, ...]:
         """Every stream's head, by name."""
-        tips = sorted(self._open().facts.tips.items())
-        return tuple([Head(stream=s, version=t.version, at=t.at, digest=t.digest) for s, t in tips])
+        return queries.heads(self._open())
 
     async def claims(self) -> tuple[Claim, ...]:
         """The fence rows."""
-        return tuple([claim for _, claim in sorted(self._open().claims.items())])
+        return queries.claims(self._open())
 
     async def expired(self, account: str, before: Millis, limit: int = 1000) -> tuple[tuple[str, str], ...]:
         """(stream, body) of an account's bodies older than `before` (ms), oldest first."""
-        mine = [(body.at, n, body) for a, n, body in self._open().bodies.values() if a == account and body.at < before]
-        return tuple([(body.stream, body.id) for _, _, body in sorted(mine, key=lambda m: m[:2])[:limit]])
+        return queries.expired(self._open(), account, before, limit)
 
     async def meta(self) -> Mapping[str, str]:
         """Facts about the log as a whole."""
         return dict(self._open().meta)
+
+    async def requests(self, wanted: Wanted, after: Place = START, size: int = 100) -> tuple[Entry, ...]:
+        """A page of the ledger."""
+        return page_of_memory(self._open(), wanted, after, size)
+
+    async def root(self) -> Root:
+        """The root over all heads, as they are now."""
+        core = self._open()
+        return root(queries.position(core), {h.stream: (h.version, h.digest) for h in queries.heads(core)})
+
+    async def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+        """(version, state) of a stream's snapshot, if there is one of this fold."""
+        version, made_by, data = self._open().snapshots.get(stream, (0, "", b""))
+        return (version, data) if version and made_by == fold_version else None
+
+    async def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
+        """Keep the state of a long stream (over 5,000 events) as a cache for `snapshot`."""
+        self._open().snapshots[stream] = (version, fold_version, data)
 
     async def close(self) -> None:
         """Let go of the log."""
@@ -162,9 +166,3 @@ class MemoryLog:
     def _spread_news(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
-
-
-def _slice(rows: list[V], after: int, until: int, size: int) -> tuple[V, ...]:
-    """Rows after a position; positions have no gaps."""
-    end = min(after + min(size, PAGE_ROWS_MAX), until or len(rows))
-    return tuple(rows[after:end])

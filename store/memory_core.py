@@ -81,6 +81,7 @@ class MemoryCore:
         self.agenda: dict[str, tuple[str, AgendaRow]] = {}
         self.bindings: dict[str, tuple[str, str]] = {}
         self.claims: dict[str, Claim] = {}
+        self.snapshots: dict[str, tuple[int, str, bytes]] = {}
         self.meta = {"schema": str(SCHEMA), "created_at": str(at), "salt": salt.hex(), "simulated": "0"}
         self._journal = Journal()
         self._arrivals = 0

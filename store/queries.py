@@ -8,6 +8,7 @@ from typing import Any
 
 from events.base import Millis, Recorded
 from events.codec import decode
+from store.chain import Root, root
 from store.limits import INTEGER_MAX
 from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
 from store.rowsql import find_rows
@@ -181,3 +182,27 @@ def expired(con: Con, account: str, before: Millis, limit: int) -> tuple[tuple[s
 def meta(con: Con) -> Mapping[str, str]:
     """Facts about the log."""
     return dict(con.execute("SELECT name, value FROM meta ORDER BY name").fetchall())
+
+
+def root_now(con: Con) -> Root:
+    """The root over all heads, in one transaction."""
+    con.execute("BEGIN")
+    try:
+        return root(position(con), {head.stream: (head.version, head.digest) for head in heads(con)})
+    finally:
+        con.execute("COMMIT")
+
+
+def snapshot(con: Con, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+    """(version, state) of a stream's snapshot, unless another fold made it."""
+    query = "SELECT version, data FROM snapshots WHERE stream = ? AND fold_version = ?"
+    row: tuple[int, bytes] | None = con.execute(query, (stream, fold_version)).fetchone()
+    return row
+
+
+def put_snapshot(con: Con, stream: str, version: int, fold_version: str, data: bytes) -> None:
+    """Keep a stream's state in place of the one before. A cache: anybody may delete it."""
+    con.execute(
+        "INSERT OR REPLACE INTO snapshots (stream, version, fold_version, data) VALUES (?, ?, ?, ?)",
+        (stream, version, fold_version, data),
+    )

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Concatenate, ParamSpec, Self, TypeVar
 
 from events.base import Millis, Recorded
-from store import queries
+from store import ledger, queries
+from store.chain import Root
 from store.errors import CannotOpen, LogUnreadable
+from store.ledger import START, Entry, Place, Wanted
 from store.limits import BUSY_MS, PAGE_ROWS_MAX
 from store.opening import check_contents, check_file, refusal
 from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
@@ -140,6 +142,18 @@ class SqliteReader:
     async def meta(self) -> Mapping[str, str]:
         """Facts about the log as a whole."""
         return await self._ask(queries.meta)
+
+    async def requests(self, wanted: Wanted, after: Place = START, size: int = 100) -> tuple[Entry, ...]:
+        """A page of the ledger."""
+        return await self._ask(ledger.page, wanted, after, size)
+
+    async def root(self) -> Root:
+        """The root over all heads, as they are now."""
+        return await self._ask(queries.root_now)
+
+    async def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+        """(version, state) of a stream's snapshot, if there is one of this fold."""
+        return await self._ask(queries.snapshot, stream, fold_version)
 
     async def close(self) -> None:
         """Let go of the log, and of the private copy if there is one."""

@@ -17,9 +17,6 @@ SCHEMA: Final = 1
 APPLICATION_ID: Final = 0x52_50_4C_47
 """Marks the file as ours (`RPLG`)."""
 
-SEND_TYPES: Final = "'send_requested', 'send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved'"
-OUTCOME_TYPES: Final = "'send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved'"
-
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE epochs (
@@ -32,7 +29,9 @@ TABLES: Final = (
     # Partial, so that only sends pay for the ledger.
     "CREATE INDEX requests ON events (at) WHERE type = 'send_requested'",
     "CREATE INDEX requests_of ON events (stream, at) WHERE type = 'send_requested'",
-    f"CREATE INDEX outcomes ON events (stream, version) WHERE type IN ({OUTCOME_TYPES})",
+    """CREATE INDEX outcomes ON events (stream, version)
+        WHERE type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')""",
+    "CREATE INDEX resolutions ON events (stream, version) WHERE type = 'unknown_resolved'",
     """CREATE TRIGGER events_stay BEFORE UPDATE ON events
         BEGIN SELECT RAISE(ABORT, 'events are never changed'); END""",
     """CREATE TRIGGER events_remain BEFORE DELETE ON events

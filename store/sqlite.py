@@ -115,6 +115,10 @@ class SqliteLog(SqliteReader):
         """Run a change of the caches in a transaction of its own."""
         return await self._change(lambda: self._core.transact(change))
 
+    async def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
+        """Keep the state of a long stream (over 5,000 events) as a cache for `snapshot`."""
+        await self.transact(lambda connection: queries.put_snapshot(connection, stream, version, fold_version, data))
+
     async def follow(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
         """Events after a position as they are committed."""
         while True:

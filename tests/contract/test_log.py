@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -248,10 +249,8 @@ async def test_takeovers_under_concurrent_appends(log: Log) -> None:
 
     async def producer(number: int) -> None:
         while not stop:
-            try:
+            with contextlib.suppress(Fenced):
                 await log.append(batch(write(f"peer-{number:016x}"), epoch=epoch))
-            except Fenced:
-                pass
             await asyncio.sleep(0)
 
     producers = [asyncio.create_task(producer(n)) for n in range(8)]

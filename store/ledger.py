@@ -1,0 +1,156 @@
+"""The ledger: every request with its charge and what became of it, page by page, straight from the events.
+
+Rows come in order of (at, position), so that a page goes on where the one before ended. The story of a request is told by the
+same fold as everywhere else (`events.fates`).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from events.base import Kind, Millis, Recorded
+from events.fates import Fates
+from events.peer import SendFailed, SendRequested, SendSucceeded, SendUnknown, UnknownResolved
+from events.stories import RequestStory, Result
+from store.limits import INTEGER_MAX
+from store.memory_core import MemoryCore
+from store.queries import recorded
+
+Outcome = SendSucceeded | SendFailed | SendUnknown | UnknownResolved
+
+PAGE_MAX = 1_000
+"""Rows of a page; who asks for more gets this many."""
+
+_SCAN_ROWS = 256
+_KINDS: tuple[Kind, ...] = ("answer", "push", "notice")
+
+_OF_ALL = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY requests"
+    " WHERE type = 'send_requested' AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
+    " AND json_extract(CAST(data AS TEXT), '$.kind') IN (?4, ?5, ?6) ORDER BY at, position LIMIT ?7"
+)
+_OF_STREAM = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY requests_of"
+    " WHERE type = 'send_requested' AND stream = ?8 AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
+    " AND json_extract(CAST(data AS TEXT), '$.kind') IN (?4, ?5, ?6) ORDER BY at, position LIMIT ?7"
+)
+# A peer has one open request at a time, so the first outcome after a request is nearly always its own.
+_OUTCOMES = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY outcomes"
+    " WHERE stream = ? AND version > ? AND type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')"
+    " ORDER BY version"
+)
+_RESOLVED = (
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY resolutions"
+    " WHERE type = 'unknown_resolved' AND stream = ? AND version > ? ORDER BY version"
+)
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requests; empty = all. `since` inclusive, `until` exclusive (ms). Without `free` only those that were charged."""
+
+    stream: str = ""
+    since: Millis | None = None
+    until: Millis | None = None
+    kinds: tuple[Kind, ...] = ()
+    results: tuple[Result, ...] = ()
+    free: bool = False
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Where a page ended: time and position of its last row."""
+
+    at: Millis = -1
+    position: int = 0
+
+
+START: Final = Place()
+"""Before the first row."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A request of a stream, and its story."""
+
+    stream: str
+    story: RequestStory
+
+    @property
+    def place(self) -> Place:
+        """Where this row stands, to go on after it."""
+        return Place(self.story.at, self.story.position)
+
+
+def page(con: sqlite3.Connection, wanted: Wanted, after: Place, size: int) -> tuple[Entry, ...]:
+    """The next requests after a place."""
+    found: list[Entry] = []
+    size = min(size, PAGE_MAX)
+    while True:
+        candidates = _candidates(con, wanted, after)
+        for request in candidates:
+            entry = _entry(request, _outcomes(con, request))
+            if _is_wanted(entry, wanted):
+                found.append(entry)
+            if len(found) == size:
+                return tuple(found)
+        if len(candidates) < _SCAN_ROWS:
+            return tuple(found)
+        after = Place(candidates[-1].at, candidates[-1].position)
+
+
+def page_of_memory(core: MemoryCore, wanted: Wanted, after: Place, size: int) -> tuple[Entry, ...]:
+    """The same from the log in memory."""
+    requests = [r for r in core.recorded if isinstance(r.event, SendRequested) and _in_range(r, wanted, after)]
+    requests.sort(key=lambda r: (r.at, r.position))
+    entries = (_entry(r, _outcomes_among(core.by_stream[r.stream][r.version :], r)) for r in requests)
+    found = [e for e in entries if _is_wanted(e, wanted) and e.story.kind in (wanted.kinds or _KINDS)]
+    return tuple(found[: min(size, PAGE_MAX)])
+
+
+def _candidates(con: sqlite3.Connection, wanted: Wanted, after: Place) -> list[Recorded]:
+    since, until = wanted.since or 0, INTEGER_MAX if wanted.until is None else wanted.until
+    start = (after.at, after.position) if after.at >= since else (since, 0)
+    kinds = wanted.kinds or _KINDS
+    kinds = (*kinds, *[kinds[0]] * (len(_KINDS) - len(kinds)))[: len(_KINDS)]
+    values: tuple[Any, ...] = (*start, until, *kinds, _SCAN_ROWS)
+    rows = con.execute(_OF_STREAM, (*values, wanted.stream)) if wanted.stream else con.execute(_OF_ALL, values)
+    return [recorded(row) for row in rows]
+
+
+def _outcomes(con: sqlite3.Connection, request: Recorded) -> list[Recorded]:
+    place = (request.stream, request.version)
+    first = next(_outcomes_among((recorded(row) for row in con.execute(_OUTCOMES, place)), request), None)
+    if first is None or not isinstance(first.event, SendUnknown):
+        return [first] if first else []
+    return [first, *_outcomes_among((recorded(row) for row in con.execute(_RESOLVED, place)), request)]
+
+
+def _outcomes_among(later: Iterable[Recorded], request: Recorded) -> Iterator[Recorded]:
+    assert isinstance(request.event, SendRequested)
+    name = request.event.request
+    return (r for r in later if isinstance(r.event, Outcome) and r.event.request == name)
+
+
+def _entry(request: Recorded, outcomes: Iterable[Recorded]) -> Entry:
+    assert isinstance(request.event, SendRequested)
+    fates = Fates()
+    for event in (request, *outcomes):
+        fates.apply(event)
+    return Entry(stream=request.stream, story=fates.requests()[request.event.request])
+
+
+def _is_wanted(entry: Entry, wanted: Wanted) -> bool:
+    story = entry.story
+    return (story.charged or wanted.free) and (not wanted.results or story.result in wanted.results)
+
+
+def _in_range(request: Recorded, wanted: Wanted, after: Place) -> bool:
+    return (
+        wanted.stream in ("", request.stream)
+        and (wanted.since is None or request.at >= wanted.since)
+        and (wanted.until is None or request.at < wanted.until)
+        and Place(request.at, request.position) > after
+    )

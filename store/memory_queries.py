@@ -1,0 +1,112 @@
+"""What readers ask of the log in memory: plain functions on its core, the twins of `store.queries`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from events.base import Millis, Recorded
+from store.limits import PAGE_ROWS_MAX
+from store.memory_core import MemoryCore
+from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
+
+V = TypeVar("V")
+
+
+def read(core: MemoryCore, stream: str, after: int, limit: int) -> tuple[Recorded, ...]:
+    """Events of a stream after a version."""
+    events = core.by_stream.get(stream, [])
+    return tuple(events[after : after + limit if limit else None])
+
+
+def page(core: MemoryCore, after: int, until: int, size: int) -> tuple[Recorded, ...]:
+    """The next events of the whole log, up to `until` (0 = the end)."""
+    return _slice(core.recorded, after, until, size)
+
+
+def row_page(core: MemoryCore, after: int, size: int) -> tuple[Row, ...]:
+    """The next rows of the whole log."""
+    return _slice(core.rows, after, 0, size)
+
+
+def position(core: MemoryCore) -> int:
+    """The last position."""
+    return len(core.rows)
+
+
+def position_at(core: MemoryCore, at: Millis) -> int:
+    """The last position before the first event later than `at`."""
+    return next((row.position - 1 for row in core.rows if row.at > at), len(core.rows))
+
+
+def bodies(core: MemoryCore, ids: Iterable[str]) -> dict[str, str]:
+    """Texts by id."""
+    return {i: core.bodies[i][2].text for i in ids if i in core.bodies}
+
+
+def key(core: MemoryCore, source: str, name: str) -> dict[str, str]:
+    """Account to value of a key."""
+    return {a: held.value for (a, s, k), held in core.held.items() if (s, k) == (source, name)}
+
+
+def taken(core: MemoryCore, account: str, source: str, keys: Iterable[str]) -> frozenset[str]:
+    """Which keys an account holds."""
+    return frozenset([k for k in keys if (account, source, k) in core.held])
+
+
+def key_prefix(core: MemoryCore, source: str, prefix: str, limit: int) -> tuple[tuple[str, str, str], ...]:
+    """(account, key, value) of the keys that begin so."""
+    found = [(a, k, h.value) for (a, s, k), h in core.held.items() if s == source and k.startswith(prefix)]
+    return tuple(sorted(found, key=lambda f: (f[1], f[0]))[:limit])
+
+
+def agenda(core: MemoryCore, account: str) -> tuple[AgendaRow, ...]:
+    """An account's agenda, earliest due first, rows without a due time last."""
+    rows = [row for owner, row in core.agenda.values() if owner == account]
+    return tuple(sorted(rows, key=lambda r: (r.due_at is None, r.due_at or 0, r.stream)))
+
+
+def addresses(core: MemoryCore, account: str) -> tuple[AddressRow, ...]:
+    """An account's peers that were not forgotten."""
+    mine = [(s, k) for s, k in sorted(core.facts.streams.items()) if k.account == account]
+    return tuple([AddressRow(stream=s, peer=k.peer, name=k.name) for s, k in mine if k.peer is not None])
+
+
+def accounts_of(core: MemoryCore) -> dict[str, str]:
+    """The account of every stream."""
+    return {s: k.account for s, k in sorted(core.facts.streams.items())}
+
+
+def bindings(core: MemoryCore) -> tuple[tuple[str, Binding], ...]:
+    """(account, binding) of each bound peer."""
+    rows = sorted(core.bindings.items())
+    return tuple([(account, Binding(stream=stream, session=session)) for stream, (account, session) in rows])
+
+
+def heads(core: MemoryCore) -> tuple[Head, ...]:
+    """Every head by stream."""
+    tips = sorted(core.facts.tips.items())
+    return tuple([Head(stream=s, version=t.version, at=t.at, digest=t.digest) for s, t in tips])
+
+
+def claims(core: MemoryCore) -> tuple[Claim, ...]:
+    """The fence rows."""
+    return tuple([claim for _, claim in sorted(core.claims.items())])
+
+
+def epoch(core: MemoryCore, account: str) -> int:
+    """An account's epoch, 0 before its first claim."""
+    claim = core.claims.get(account)
+    return claim.epoch if claim else 0
+
+
+def expired(core: MemoryCore, account: str, before: Millis, limit: int) -> tuple[tuple[str, str], ...]:
+    """(stream, body) of the bodies older than `before`, oldest first."""
+    mine = [(body.at, n, body) for a, n, body in core.bodies.values() if a == account and body.at < before]
+    return tuple([(body.stream, body.id) for _, _, body in sorted(mine, key=lambda m: m[:2])[:limit]])
+
+
+def _slice(rows: list[V], after: int, until: int, size: int) -> tuple[V, ...]:
+    """Rows after a position; positions have no gaps."""
+    end = min(after + min(size, PAGE_ROWS_MAX), until or len(rows))
+    return tuple(rows[after:end])

@@ -1,0 +1,134 @@
+"""Is the log as it was written? Recomputes every digest, and compares with a root that was published earlier.
+
+Shows: an edit of any column, a deletion, a swap, a head that is not the end of its stream; against a root also a tail that was
+cut off, or a history that was rewritten as a whole before that root.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from events.base import Millis
+from store.chain import GENESIS, Root, link_row, root
+from store.log import Reader
+from store.records import Head, Row
+
+FINDINGS_MAX = 100
+"""Findings that a verdict lists; it counts all of them."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """Something that is not as it was written. `position` 0 = of no single row."""
+
+    position: int
+    stream: str
+    what: str
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification found: `findings` is empty if all is well."""
+
+    rows: int
+    streams: int
+    root: Root  # over the rows as they are
+    findings: tuple[Finding, ...]
+    count: int  # of findings, also those that are not listed
+    extends: bool | None = None  # whether the log extends the given root; None if none was given
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found, and the log extends the root if one was given."""
+        return self.count == 0 and self.extends is not False
+
+
+class _Tail(msgspec.Struct):
+    """The end of a stream so far."""
+
+    version: int = 0
+    at: Millis = 0
+    digest: bytes = GENESIS
+
+
+async def verify(log: Reader, against: Root | None = None) -> Verdict:
+    """Read the whole log. Works while a gateway writes: what it appends meanwhile is verified too."""
+    settled = await log.position()
+    check = _Check(await log.heads(), settled, against)
+    async for page in log.rows():
+        for row in page:
+            check.row(row)
+    return check.verdict()
+
+
+class _Check:
+    def __init__(self, heads: tuple[Head, ...], settled: int, against: Root | None) -> None:
+        self._heads = {head.stream: head for head in heads}
+        self._settled = settled  # rows up to here were there before the heads were read
+        self._against = against
+        self._extends: bool | None = None if against is None else False
+        self._tails: dict[str, _Tail] = {}
+        self._heads_met: set[str] = set()
+        self._findings: list[Finding] = []
+        self._count = 0
+        self._position = 0
+        self._rows = 0
+
+    def row(self, row: Row) -> None:
+        self._look_at_root(row.position)
+        if row.position != self._position + 1:
+            self._find(row.position, row.stream, f"positions {self._position + 1} to {row.position - 1} are missing")
+        self._position, self._rows = row.position, self._rows + 1
+        tail = self._tails.setdefault(row.stream, _Tail())
+        if row.version != tail.version + 1:
+            self._find(row.position, row.stream, f"version {row.version} follows version {tail.version}")
+        elif row.at < tail.at:
+            self._find(
+                row.position, row.stream, f"its time {row.at} is before {tail.at}, the time of the event before it"
+            )
+        if not _digest_fits(tail.digest, row):
+            self._find(row.position, row.stream, "its digest does not fit the row and the one before it")
+        tail.version, tail.at, tail.digest = row.version, row.at, row.digest
+        self._meet_head(row)
+
+    def verdict(self) -> Verdict:
+        self._look_at_root(self._position + 1)
+        for stream in sorted(self._heads.keys() - self._heads_met):
+            version = self._heads[stream].version
+            self._find(0, stream, f"its head is at version {version}, which is not in the log as the head says")
+        return Verdict(
+            rows=self._rows,
+            streams=len(self._tails),
+            root=self._root(),
+            findings=tuple(self._findings),
+            count=self._count,
+            extends=self._extends,
+        )
+
+    def _look_at_root(self, next_position: int) -> None:
+        """The moment to compare is after the root's position and before the next row."""
+        if self._against is not None and self._position == self._against.position < next_position:
+            self._extends = self._root() == self._against
+
+    def _root(self) -> Root:
+        return root(self._position, {stream: (t.version, t.digest) for stream, t in self._tails.items()})
+
+    def _meet_head(self, row: Row) -> None:
+        head = self._heads.get(row.stream)
+        if head is None or head.version < row.version:
+            if row.position <= self._settled:
+                self._find(row.position, row.stream, "its stream's head is behind it")
+        elif (head.version, head.digest, head.at) == (row.version, row.digest, row.at):
+            self._heads_met.add(row.stream)
+
+    def _find(self, position: int, stream: str, what: str) -> None:
+        self._count += 1
+        if len(self._findings) < FINDINGS_MAX:
+            self._findings.append(Finding(position, stream, what))
+
+
+def _digest_fits(previous: bytes, row: Row) -> bool:
+    try:
+        return link_row(previous, row) == row.digest
+    except (struct.error, TypeError, ValueError, AttributeError):  # a column has become something else altogether
+        return False
