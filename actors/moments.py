@@ -59,11 +59,12 @@ def show_moment(at: Millis, zone: tzinfo | None = None) -> str:
 
 
 def show_span(ms: Millis) -> str:
-    """`2 d 3 h`, `5 min 10 s`, `800 ms`: the two largest units."""
+    """`2 d 3 h`, `24 h`, `5 min 10 s`, `800 ms`: the two largest units; days from two on."""
     if ms < 1_000:
         return f"{max(0, ms)} ms"
     pieces: list[str] = []
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+    days = () if ms < 2 * 86_400_000 else (("d", 86_400_000),)
+    for unit, size in (*days, ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
         count, ms = divmod(ms, size)
         if count:
             pieces.append(f"{count} {unit}")

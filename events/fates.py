@@ -127,14 +127,14 @@ class Fates:
 
     def _succeeded(self, event: peer.SendSucceeded, on: Recorded) -> None:
         result: Result = "confirmed" if event.message_id else "unconfirmed"
-        self._settle(event.request, on.at, result=result, message_id=event.message_id, settled_at=on.at)
+        self._settle(event.request, on, result=result, message_id=event.message_id, settled_at=on.at)
         self._arrived(event.request, on.at)
 
     def _send_failed(self, event: peer.SendFailed, on: Recorded) -> None:
         result: Result = "not_sent" if event.failure in NEVER_LEFT else "refused"
         self._settle(
             event.request,
-            on.at,
+            on,
             result=result,
             charged=event.charged,
             failure=event.failure,
@@ -149,14 +149,14 @@ class Fates:
                 track.waits.append(Wait(at=on.at, why=result))
 
     def _send_unknown(self, event: peer.SendUnknown, on: Recorded) -> None:
-        self._settle(event.request, on.at, result="unknown", reason=event.reason, settled_at=event.settled_at)
+        self._settle(event.request, on, result="unknown", reason=event.reason, settled_at=event.settled_at)
         self._arrived(event.request, on.at)
 
     def _resolved(self, event: peer.UnknownResolved, on: Recorded) -> None:
         arrived: Result = "confirmed" if event.message_id else "unconfirmed"
         self._settle(
             event.request,
-            on.at,
+            on,
             result=arrived if event.delivered else "not_sent",
             charged=event.delivered,
             message_id=event.message_id,
@@ -176,10 +176,12 @@ class Fates:
         if known is not None:
             self._requests[event.request] = msgspec.structs.replace(known, fallbacks=(*known.fallbacks, event.what))
 
-    def _settle(self, request: str, at: Millis, **changes: Any) -> None:
+    def _settle(self, request: str, on: Recorded, **changes: Any) -> None:
         known = self._requests.get(request)
         if known is not None:
-            self._requests[request] = msgspec.structs.replace(known, outcome_at=at, **changes)
+            self._requests[request] = msgspec.structs.replace(
+                known, outcome_at=on.at, outcome_epoch=on.epoch, **changes
+            )
 
     def _named_in(self, request: str) -> list[_Track]:
         """The tracks of the outputs that a request carries or carried."""

@@ -63,6 +63,7 @@ class HistoryFold:
             at=on.at,
             position=on.position,
             sent_at=event.sent_at,
+            not_before=event.not_before,
             total=event.total,
             body=event.body,
             window=self._windows,

@@ -76,6 +76,7 @@ class RequestStory(Part, frozen=True, kw_only=True):
     result: Result = "open"
     charged: bool = True
     outcome_at: Millis | None = None  # when the outcome was recorded
+    outcome_epoch: int = 0  # under which epoch it was; later than `epoch` when another start closed the request
     settled_at: Millis | None = None  # from when on its charge runs out
     message_id: str = ""
     failure: SendClass | None = None
@@ -97,6 +98,7 @@ class MessageStory(Part, frozen=True, kw_only=True):
     at: Millis
     position: int
     sent_at: Millis
+    not_before: Millis  # the earliest instant at which the server can have received it
     total: int
     body: str
     window: int  # number of the window it opened

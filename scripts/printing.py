@@ -7,8 +7,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from actors.moments import show_moment
 from events.base import Millis
-from scripts.moments import show_moment
 
 
 class Printer:

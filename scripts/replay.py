@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from actors.facts import fact_of
 from actors.gate import Lane, next_lane
 from actors.view import Block, BotView
 from events import quota
@@ -16,7 +17,6 @@ from events.backlog import Output
 from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer_state import PeerState
-from scripts.facts import fact_of
 from scripts.names import Names, find_peer, read_names
 from scripts.printing import Printer
 from scripts.world import World, events_of, fold, view_of

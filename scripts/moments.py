@@ -1,3 +1,0 @@
-"""Moved to actors.moments, which the gateway needs too; kept until every import follows."""
-
-from actors.moments import *  # noqa: F403

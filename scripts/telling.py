@@ -1,0 +1,190 @@
+"""The causal story of a turn, an output, a request, a message or an instance, in plain sentences. Pure.
+
+Every sentence says one thing that the log proves. Of what waits it names the one fact that blocks it and what would free it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.moments import show_span
+from events.base import Millis
+from events.bot import BotStarted, BotStopped
+from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
+from scripts.case import Case, counted, listed
+from scripts.sends import in_flight, outcome, slot, spent
+from scripts.waiting import Spell, freed
+
+
+def tell_turn(case: Case, turn: TurnStory | None, outputs: tuple[OutputStory, ...]) -> Iterator[str]:
+    """How a turn began, who had it, how it ended; the outputs follow."""
+    show = case.show
+    if turn is None:
+        return
+    if turn.message:
+        yield f"Turn {turn.turn_id} began at {show(turn.at)}, from message {turn.message} of {case.peer}."
+        yield from _agents(case, turn)
+    match turn.status:
+        case "open":
+            yield "It is open: its answer is still to come."
+        case "cancelled":
+            yield f"It was cancelled at {show(turn.ended_at or turn.at)} by {turn.who or 'its sender'}; nothing is sent for it."
+        case _:
+            ended = show(turn.ended_at or turn.at)
+            what = f"{turn.origin} turn" if not turn.message else "turn"
+            tail = f" for {case.peer}" if not turn.message else ""
+            yield f"The {what} {turn.turn_id} ended as {turn.status} at {ended}{tail}."
+    if turn.origin == "inbound" and outputs:
+        yield "It answers a message, so it is answered by the inbound path and never pushed as well."
+
+
+def _agents(case: Case, turn: TurnStory) -> Iterator[str]:
+    show = case.show
+    if not turn.agents and turn.status == "open":
+        yield "No agent has it: it waits until one connects. What would free it: an agent."
+    for number, (at, agent) in enumerate(turn.agents):
+        waited = f" after {show_span(at - turn.at)}" if at - turn.at >= 1_000 else ""
+        again = ", offered again under the same turn id" if number else ""
+        yield f"Agent {agent} got it at {show(at)}{waited}{again}."
+    told = [
+        r for r in case.told.requests.values() if r.kind == "notice" and turn.at <= r.at <= (turn.ended_at or case.now)
+    ]
+    for notice in told[:1]:
+        yield f"Its sender was told once that it waits, at {show(notice.at)} (request {notice.request}, slot {slot(notice)})."
+
+
+def tell_output(case: Case, story: OutputStory) -> Iterator[str]:
+    """Acceptance, each wait with its fact, each request, and the end."""
+    show = case.show
+    kind = "an answer" if story.lane == "answer" else "a push"
+    yield (
+        f"Delivery {story.output} of turn {story.turn_id} ({story.origin}, {story.total} bytes) was accepted at"
+        f" {show(story.accepted_at)} for {case.peer}, as {kind}."
+    )
+    watch, spells = case.watch(story.output)
+    yield from _tell_course(case, story, spells)
+    if story.fate == "queued":
+        yield case.block_now(story.output, watch)[2]
+    else:
+        yield from _tell_end(case, story)
+    if story.body_erased_at is not None:
+        yield f"Its text was erased at {show(story.body_erased_at)}."
+
+
+def _tell_course(case: Case, story: OutputStory, spells: tuple[Spell, ...]) -> Iterator[str]:
+    """Waits and requests in the order of their times."""
+    lines: list[tuple[Millis, int, str]] = []
+    closed = [
+        s for s in spells if s.ms > 0 and (s.ended_by is not None or s.end < case.events[-1].at or s != spells[-1])
+    ]
+    if story.fate == "queued" and closed and closed[-1] == spells[-1]:
+        closed.pop()  # it lasts, and is told as what blocks it
+    lines += [(s.start, 0, _waited(case, s)) for s in closed]
+    for name in story.requests:
+        request = case.told.requests[name]
+        lines += [(request.at, 1, line) for line in _tell_sent(case, story, request, closed)]
+    yield from (text for _, _, text in sorted(lines, key=lambda line: line[:2]))
+
+
+def _waited(case: Case, spell: Spell) -> str:
+    return (
+        f"From {case.show(spell.start)} it waited {show_span(spell.ms)}: {spell.fact.what};"
+        f" until, at {case.show(spell.end)}, {freed(spell)}."
+    )
+
+
+def _tell_sent(case: Case, story: OutputStory, request: RequestStory, spells: list[Spell]) -> Iterator[str]:
+    last = next((s for s in reversed(spells) if s.end <= request.at), None)
+    why = f"because {freed(last)}" if last and request.at - last.end < 60_000 else "because nothing blocked it"
+    carried = next(c for c in request.carried if c.output == story.output)
+    others = [c.output for c in request.carried if c.output != story.output]
+    together = f", merged with {listed(others)} into one reply" if others else ""
+    part = f", part {request.part} of {request.parts}" if request.parts > 1 else ""
+    whole = (
+        "" if carried.start == 0 and carried.whole else f" (bytes {carried.start} to {carried.end} of {carried.total})"
+    )
+    yield f"It left at {case.show(request.at)} in request {request.request}{part}{whole}{together}, {why}."
+    if request.left_out:
+        yield f"Left out beside it, because one part has no room for more: {listed(list(request.left_out))}."
+    yield f"{spent(request)} {outcome(case, request)}"
+
+
+_SKIPS = {
+    "blank": "its text is blank, and blank outputs are not sent",
+    "failed": "the turn failed without a text of its own",
+    "origin_excluded": "the account does not push turns of this origin (push_origins)",
+}
+
+_DROPS = {
+    "backlog_full": "the backlog was full and it was the oldest",
+    "expired": "it had waited too long, and newer outputs were there",
+    "merged_out": "newer outputs filled the one reply that their merge may spend",
+    "beyond_parts": "an answer has at most so many parts",
+    "remainder_expired": "its rest waited longer than a window lasts",
+    "set_aside": "the channel refused it again, so it made room for the next",
+    "operator": "an operator dropped it",
+    "no_share": "its smallest form can never fit the share",
+    "not_delivered": "it turned out that its request never arrived",
+}
+
+
+def _tell_end(case: Case, story: OutputStory) -> Iterator[str]:
+    since = case.show(story.at)
+    again = f"its text can be had by `replyledger dead retry {story.output}` or /more in the chat"
+    match story.fate:
+        case "skipped":
+            yield f"It was skipped at {since}: {_SKIPS.get(story.reason, story.reason)}. Its text is kept for `dead list`."
+        case "dropped":
+            yield f"It was dropped at {since}: {_DROPS.get(story.reason, story.reason)}; {again}."
+        case "erased":
+            yield f"Its text was {'erased' if story.reason == 'erased' else 'too old and erased'} at {since}, before it left."
+        case "delivered" if story.cut:
+            why = f" ({_DROPS.get(story.reason, story.reason)})" if story.reason else ", for a push is one part at most"
+            yield f"It is delivered, cut: {story.delivered_bytes} of {story.total} bytes arrived{why}; {again}."
+        case "delivered":
+            yield "It is delivered, whole."
+        case "unconfirmed" | "unknown":
+            yield f"It is {story.fate}, listed by `dead list`; {again}."
+        case "requested" | "queued":
+            yield "It is on its way."
+
+
+def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
+    """What a peer's message opened, brought and became."""
+    yield f"Message {story.message} of {case.peer} ({story.total} bytes) was received at {case.show(story.at)}."
+    charged = [r for r in case.told.requests.values() if r.charge.window == story.window and r.charged]
+    token = " and brought a context token" if story.token else ", but brought no context token"
+    replies = counted(len(charged), "reply was", "replies were")
+    yield f"It opened window {story.window}{token}; {replies} charged to that window."
+    for request in charged:
+        share = f", share {request.charge.share} of {request.charge.shares}" if request.charge.shares else ""
+        yield f"Slot {slot(request)}{share}: {request.kind} {request.request} at {case.show(request.at)}, {request.result}."
+    carried = [r.request for r in case.told.requests.values() if in_flight(r, story)]
+    if carried:
+        yield f"Sends in flight when it arrived count against its window: {listed(carried)}."
+    if story.refused:
+        yield f"It went no further: {story.refused}."
+    elif story.command:
+        yield f"It was a command to the gateway itself: {story.command}."
+    elif story.turn_id:
+        yield f"It became turn {story.turn_id}."
+    else:
+        yield "It waits to become a turn: one turn of a peer is open at a time."
+
+
+def tell_instance(case: Case, name: str) -> Iterator[str]:
+    """When an instance started, whom it replaced, and who replaced it."""
+    for epoch, start in case.starts.items():
+        event = start.event
+        if not isinstance(event, BotStarted) or event.instance != name:
+            continue
+        replaced = f", replacing instance {event.replaces}" if event.replaces else ""
+        yield f"Instance {name} claimed the account at {case.show(start.at)} as epoch {epoch}{replaced}."
+        stops = [r for r in case.events if isinstance(r.event, BotStopped) and r.epoch == epoch]
+        yield from (f"It stopped by itself at {case.show(stop.at)}." for stop in stops)
+        later = case.starts.get(epoch + 1)
+        if later is not None:
+            yield (
+                f"{case.instance(epoch + 1).capitalize()} claimed the account at {case.show(later.at)}: since then"
+                f" {name} is fenced, and can neither append nor send."
+            )
