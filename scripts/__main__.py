@@ -1,0 +1,9 @@
+"""`python -m scripts` is `replyledger`."""
+
+from __future__ import annotations
+
+import sys
+
+from scripts.main import main
+
+sys.exit(main())
