@@ -109,6 +109,6 @@ def _carried_on(case: Case, story: RequestStory) -> Iterator[str]:
     for message in case.told.messages.values():
         if in_flight(story, message):
             yield (
-                f"It was in flight when message {message.message} arrived, so it counts against window {message.window},"
-                " which that message opened."
+                f"It may have been in flight when message {message.message} reached the channel, so it counts against window"
+                f" {message.window}, which that message opened."
             )

@@ -74,11 +74,7 @@ def tell_output(case: Case, story: OutputStory) -> Iterator[str]:
 def _tell_course(case: Case, story: OutputStory, spells: tuple[Spell, ...]) -> Iterator[str]:
     """Waits and requests in the order of their times."""
     lines: list[tuple[Millis, int, str]] = []
-    closed = [
-        s for s in spells if s.ms > 0 and (s.ended_by is not None or s.end < case.events[-1].at or s != spells[-1])
-    ]
-    if story.fate == "queued" and closed and closed[-1] == spells[-1]:
-        closed.pop()  # it lasts, and is told as what blocks it
+    closed = [s for s in spells if s.over]  # one that lasts is told as what blocks it
     lines += [(s.start, 0, _waited(case, s)) for s in closed]
     for name in story.requests:
         request = case.told.requests[name]
@@ -161,7 +157,7 @@ def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
         yield f"Slot {slot(request)}{share}: {request.kind} {request.request} at {case.show(request.at)}, {request.result}."
     carried = [r.request for r in case.told.requests.values() if in_flight(r, story)]
     if carried:
-        yield f"Sends in flight when it arrived count against its window: {listed(carried)}."
+        yield f"Sends that may have been in flight when it reached the channel count against its window: {listed(carried)}."
     if story.refused:
         yield f"It went no further: {story.refused}."
     elif story.command:

@@ -23,13 +23,14 @@ from scripts.world import World, view_of
 
 
 class Spell(msgspec.Struct, frozen=True):
-    """A time during which one fact kept an output from leaving. `ended_by` None = time, or the log ends here."""
+    """A time during which one fact kept an output from leaving. Once `over`, `ended_by` None = it ended by time."""
 
     start: Millis
     end: Millis
     reason: str
     fact: Fact
     ended_by: Recorded | None = None
+    over: bool = False  # False = it lasts to the end of the log
 
     @property
     def ms(self) -> Millis:
@@ -65,7 +66,7 @@ class Watch:
         if self._current is not None:
             self.spells.append(self._current)
             self._current = None
-        return tuple(self.spells)
+        return _joined(self.spells)
 
     def _look(self, now: Millis, by: Recorded | None) -> None:
         fact = self._fact(now)
@@ -74,7 +75,7 @@ class Watch:
             self._current = msgspec.structs.replace(current, end=now, fact=fact[1])
             return
         if current is not None:
-            self.spells.append(msgspec.structs.replace(current, end=now, ended_by=by))
+            self.spells.append(msgspec.structs.replace(current, end=now, ended_by=by, over=True))
         self._current = Spell(now, now, *fact) if fact is not None else None
 
     def _fact(self, now: Millis) -> tuple[str, Fact] | None:
@@ -95,6 +96,17 @@ class Watch:
     def state(self) -> PeerState:
         """The peer as it stands."""
         return self._world.peers.get(self._stream, PeerState())
+
+
+def _joined(spells: Iterable[Spell]) -> tuple[Spell, ...]:
+    """Without moments that took no time; what they interrupted goes on. A spell that lasts stays."""
+    joined: list[Spell] = []
+    for spell in spells:
+        if joined and joined[-1].reason == spell.reason and joined[-1].end == spell.start:
+            joined[-1] = msgspec.structs.replace(spell, start=joined[-1].start)
+        elif spell.ms > 0 or not spell.over:
+            joined.append(spell)
+    return tuple(joined)
 
 
 _BY_TIME = {

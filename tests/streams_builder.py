@@ -119,13 +119,14 @@ class Streams:
         total: int = 100,
     ) -> Streams:
         """An agent's turn ends with a text of `total` bytes."""
-        self.texts[f"b-{turn}"] = (stream, "x" * total)
+        body = f"b-{turn}" if stream == ANN else f"b-{turn}-{stream[-1]}"
+        self.texts[body] = (stream, "x" * total)
         self.peers.setdefault(stream, f"user-{stream[-1]}@im.wechat")
         event = peer.TurnCompleted(
             turn_id=turn,
             output=delivery_id(stream, turn),
             origin=origin,
-            body=f"b-{turn}",
+            body=body,
             total=total,
             status=status,
             session="s",
@@ -225,6 +226,7 @@ class Streams:
 
     async def fill(self, log: Log) -> None:
         """Write everything into a log, one append for each event, with its texts, keys and addresses."""
+        held: set[Key] = set()
         for r in self.recorded:
             if isinstance(r.event, bot.BotStarted):
                 await log.claim(self.account, r.event.instance, r.at, program=r.event.program)
@@ -236,11 +238,12 @@ class Streams:
                     at=r.at,
                     cause=r.cause,
                     writes=(Write(r.stream, ANY, (r.event,)),),
-                    keys=_keys(r.event),
+                    keys=tuple(key for key in _keys(r.event) if key not in held),
                     bodies=self._bodies(r),
                     addresses=self._addresses(r.stream),
                 )
             )
+            held.update(_keys(r.event))
 
     def _bodies(self, r: Recorded) -> tuple[Body, ...]:
         body = getattr(r.event, "body", "")
@@ -261,5 +264,5 @@ def _keys(event: Event) -> tuple[Key, ...]:
     if isinstance(event, peer.MessageReceived):
         return (Key(source="message", key=f"channel-{event.message}", value=event.message),)
     if isinstance(event, (peer.TurnCompleted, peer.TurnFailed)):
-        return (Key(source="turn", key=event.turn_id, value=event.output),)
+        return (Key(source="turn", key=event.turn_id),)
     return ()
