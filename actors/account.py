@@ -98,6 +98,10 @@ class Account:
         """The stream of a peer, None if it has none."""
         return self._streams.get(peer)
 
+    def has(self, stream: str) -> bool:
+        """Whether a stream is one of this account's peers."""
+        return stream in self._peers
+
     def peer_of(self, stream: str) -> str:
         """The channel's id of a stream's peer, "" if its address was erased."""
         return self._peers.get(stream, "")

@@ -28,6 +28,7 @@ from actors.runtime.directory import Directory
 from actors.runtime.scheduler import LoopScheduler
 from actors.view import BotView
 from events.bot import Policy
+from events.peer_state import PeerState
 from events.streams import Address, bot_stream, fingerprint
 from store.errors import Fenced
 from store.log import Log
@@ -79,6 +80,18 @@ class AccountSpec(msgspec.Struct, frozen=True, kw_only=True):
     typing: bool = False
 
 
+class Logins(Protocol):
+    """Where an account's login is kept."""
+
+    def read(self) -> Credentials | None:
+        """The login, None while nobody has logged in."""
+        ...
+
+    def forget(self) -> None:
+        """Log out."""
+        ...
+
+
 class Process(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for all accounts of this process."""
 
@@ -91,7 +104,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AccountLife:
-    """One account in this process. `read_credentials()` returns None while nobody has logged in."""
+    """One account in this process."""
 
     def __init__(
         self,
@@ -99,13 +112,15 @@ class AccountLife:
         process: Process,
         *,
         open_link: OpenLink,
-        read_credentials: Callable[[], Credentials | None],
+        logins: Logins,
         on_state: Callable[[AccountLife], None],
+        on_change: Callable[[str, PeerState, PeerState], None],
     ) -> None:
         self.spec, self.process = spec, process
         self.state: LifeState = "stopped"
         self.reason = ""
-        self._open_link, self._read_credentials, self._on_state = open_link, read_credentials, on_state
+        self._open_link, self._logins = open_link, logins
+        self._on_state, self._on_change = on_state, on_change
         self._link: Link | None = None
         self._fence: EpochFence | None = None
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -149,7 +164,7 @@ class AccountLife:
 
     async def _begin(self) -> None:
         """Take the configuration and the login as they are now, and open the link if there is a login."""
-        credentials = self._read_credentials()
+        credentials = self._logins.read()
         owner = ""
         if credentials:
             self.account.owner = credentials.user_id
@@ -237,7 +252,7 @@ class AccountLife:
     async def _watch_login(self) -> None:
         if self.state not in ("login_needed", "login_lost"):
             return
-        credentials = self._read_credentials()
+        credentials = self._logins.read()
         if credentials and self._fingerprint(credentials) != self.account.state.credentials:
             await self._close_link()
             await self._begin()
@@ -250,6 +265,10 @@ class AccountLife:
         await self._tell_bot(
             Begin(policy=spec.policy, policy_id=policy_id(spec.policy), credentials=self.account.state.credentials)
         )
+
+    def forget_login(self) -> None:
+        """Log out: the next start finds nobody logged in."""
+        self._logins.forget()
 
     # --- ending ---------------------------------------------------------------------------------------------------
 
@@ -296,6 +315,7 @@ class AccountLife:
             access=spec.access,
         )
         account.on_fenced = self._fenced
+        account.on_change = self._on_change
         account.peers = Directory(process.scheduler, lambda key: _actor(key, account))
         return account
 

@@ -1,0 +1,134 @@
+"""What operators do by hand: flush, drop, retry, discard, erase, and an account's start and stop."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from actors.commands import ExpireBodies, Operate
+from actors.gateway import api, receipts, views
+from actors.gateway.acceptance import Acceptance
+from actors.gateway.errors import UnknownDelivery, WrongState
+from actors.gateway.finding import Finder, Place
+from actors.gateway.receipts import Room
+from actors.life import AccountLife
+from events.backlog import Dead
+from events.history import history
+from store.log import Log
+
+RoomOf = Callable[[Place], Awaitable[Room]]
+
+
+class Chores:
+    """The writing verbs of operators."""
+
+    def __init__(self, finder: Finder, acceptance: Acceptance, log: Log) -> None:
+        self._finder, self._acceptance, self._log = finder, acceptance, log
+
+    async def flush(self, place: Place, who: str) -> None:
+        """Try now."""
+        await self._acceptance.ask(place, Operate(what="flush", who=who))
+
+    async def waiting(self, delivery: str, room_of: RoomOf) -> views.WaitingShown:
+        """A waiting output with its text."""
+        place, name = await self._waiting(delivery, room_of)
+        room = await room_of(place)
+        output = next(o for o in (*room.state.answers, *room.state.queue) if o.output == name)
+        shown = next(w for w in receipts.waiting_views(room) if w.delivery == name)
+        return views.WaitingShown(output=shown, text=await self._text(output.body))
+
+    async def dead(self, delivery: str, room_of: RoomOf) -> views.DeadShown:
+        """A dead output with its text."""
+        place, dead = await self._dead(delivery, room_of)
+        text = await self._text(dead.output.body)
+        view = receipts.dead_view(place.address, dead)
+        return views.DeadShown(output=msgspec.structs.replace(view, retrievable=text is not None), text=text)
+
+    async def drop(self, deliveries: tuple[str, ...], who: str, room_of: RoomOf) -> views.Gone:
+        """Drop waiting outputs, all or none."""
+        found = [await self._waiting(d, room_of) for d in deliveries]
+        await self._operate("drop", found, who)
+        return views.Gone(deliveries=tuple(name for _, name in found))
+
+    async def retry(self, deliveries: tuple[str, ...], who: str, room_of: RoomOf) -> list[tuple[Place, str]]:
+        """Queue dead outputs again, all or none."""
+        found = []
+        for delivery in deliveries:
+            place, dead = await self._dead(delivery, room_of)
+            if await self._text(dead.output.body) is None:
+                raise WrongState(f"the text of {dead.output.output} has expired or was erased")
+            found.append((place, dead.output.output))
+        await self._operate("retry", found, who)
+        return found
+
+    async def discard(self, deliveries: tuple[str, ...], who: str, room_of: RoomOf) -> views.Gone:
+        """Take dead outputs off the list, all or none."""
+        found = [(place, dead.output.output) for place, dead in [await self._dead(d, room_of) for d in deliveries]]
+        await self._operate("discard", found, who)
+        return views.Gone(deliveries=tuple(name for _, name in found))
+
+    async def erase(self, order: api.EraseOrder) -> views.Gone:
+        """Erase the texts of one delivery, or of everything that a peer's stream ever held and that does not wait."""
+        if order.delivery:
+            key, place = await self._finder.delivery(order.delivery)
+            story = history(await self._log.read(place.stream)).outputs[key.delivery]
+            bodies: tuple[str, ...] = (story.body,) if story.body else ()
+        else:
+            place = self._finder.place(order.peer, "$.peer")
+            past = history(await self._log.read(place.stream))
+            bodies = tuple(
+                b
+                for b in (
+                    *(o.body for o in past.outputs.values()),
+                    *(m.body for m in past.messages.values()),
+                    *(r.body for r in past.requests.values()),
+                    *past.tokens,
+                )
+                if b
+            )
+        gone = await self._acceptance.ask(place, ExpireBodies(bodies, "erased"))
+        return views.Gone(deliveries=(order.delivery,) if order.delivery else (), bodies=len(gone))
+
+    async def account(self, life: AccountLife, order: api.AccountOrder) -> None:
+        """Start, stop, restart or log out an account."""
+        running = life.state not in ("stopped", "fenced", "failed")
+        if order.action == "start" and running:
+            raise WrongState(f"{life.spec.address} is {life.state}")
+        if order.action in ("stop", "restart", "logout") and running:
+            await life.stop(f"{order.action} by {order.who}")
+        if order.action == "logout":
+            life.forget_login()
+        if order.action in ("start", "restart", "logout"):
+            await life.start()
+
+    async def _operate(
+        self, what: Literal["drop", "retry", "discard"], found: list[tuple[Place, str]], who: str
+    ) -> None:
+        for place in dict.fromkeys(place for place, _ in found):
+            names = tuple(name for p, name in found if p == place)
+            await self._acceptance.ask(place, Operate(what=what, who=who, outputs=names))
+
+    async def _waiting(self, delivery: str, room_of: RoomOf) -> tuple[Place, str]:
+        key, place = await self._finder.delivery(delivery)
+        room = await room_of(place)
+        if not any(o.output == key.delivery for o in (*room.state.answers, *room.state.queue)):
+            raise WrongState(f"{key.delivery} does not wait")
+        if key.delivery in room.state.carried:
+            raise WrongState(f"{key.delivery} is on its way; its outcome is not known yet")
+        return place, key.delivery
+
+    async def _dead(self, delivery: str, room_of: RoomOf) -> tuple[Place, Dead]:
+        """A dead output: from the peer's state, or, longer ago, from its history."""
+        key, place = await self._finder.delivery(delivery)
+        room = await room_of(place)
+        dead = next((d for d in room.state.dead if d.output.output == key.delivery), None)
+        if dead is not None:
+            return place, dead
+        if any(o.output == key.delivery for o in (*room.state.answers, *room.state.queue)):
+            raise WrongState(f"{key.delivery} still waits")
+        raise UnknownDelivery(f"{key.delivery} is not among the undelivered outputs that {place.address} remembers")
+
+    async def _text(self, body: str) -> str | None:
+        return (await self._log.bodies((body,))).get(body) if body else None

@@ -1,0 +1,120 @@
+"""From what people write (addresses, accounts, beginnings of ids) to lives, streams and deliveries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from actors.gateway.errors import (
+    AmbiguousId,
+    BadRequest,
+    UnknownAccount,
+    UnknownDelivery,
+    UnknownPeer,
+    UnknownSession,
+    nearest,
+)
+from actors.life import AccountLife
+from events.errors import BadAddress
+from events.streams import parse_address
+from store.log import Log
+
+IDS_LOOKED_AT = 20
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A peer: the account's life and the peer's stream."""
+
+    life: AccountLife
+    stream: str
+
+    @property
+    def address(self) -> str:
+        """As people write it."""
+        return self.life.account.address_of(self.stream)
+
+
+class DeliveryKey(msgspec.Struct, frozen=True):
+    """What the log keeps under a delivery's id."""
+
+    delivery: str
+    stream: str
+    turn: str
+    text: str  # fingerprint of the text as it was offered
+
+
+class Finder:
+    """Resolves names over all accounts of the process."""
+
+    def __init__(self, lives: Mapping[str, AccountLife], log: Log) -> None:
+        self.lives, self._log = lives, log
+
+    def life(self, name: str, path: str = "") -> AccountLife:
+        """An account by its name or `CHANNEL:ACCOUNT`. Raises UnknownAccount."""
+        for life in self.lives.values():
+            if name in (life.spec.address.account, life.spec.address.bot):
+                return life
+        names = [life.spec.address.bot for life in self.lives.values()]
+        raise UnknownAccount(
+            f"there is no account {name!r}; there are: {', '.join(names)}", path=path, near=nearest(name, names)
+        )
+
+    def place(self, address: str, path: str = "") -> Place:
+        """A peer by its address; a bot's own address means the person who logged in. Raises UnknownPeer."""
+        try:
+            parsed = parse_address(address)
+        except BadAddress as error:
+            raise BadRequest(str(error), path=path) from error
+        life = next((x for x in self.lives.values() if x.spec.address.bot == parsed.bot), None)
+        peer = parsed.peer or (life.account.owner if life else "")
+        stream = life.account.known(peer) if life and peer else None
+        if life is None or stream is None:
+            raise UnknownPeer(f"no peer has the address {address}", path=path, near=nearest(address, self.addresses()))
+        return Place(life, stream)
+
+    def of_stream(self, stream: str) -> Place | None:
+        """The place of a stream, None if no account of this process has it."""
+        for life in self.lives.values():
+            if life.account.has(stream):
+                return Place(life, stream)
+        return None
+
+    def places(self, account: str = "") -> tuple[Place, ...]:
+        """Every known peer, of one account or of all."""
+        lives = (self.life(account),) if account else tuple(self.lives.values())
+        return tuple(Place(life, stream) for life in lives for _, stream in life.account.known_peers())
+
+    def addresses(self) -> Iterable[str]:
+        """Every known address."""
+        return (p.address for p in self.places())
+
+    async def bound(self, session: str, path: str = "") -> tuple[Place, ...]:
+        """The peers bound to a session. Raises UnknownSession."""
+        bindings = await self._log.bindings()
+        found = [self.of_stream(b.stream) for _, b in bindings if b.session == session]
+        places = tuple(p for p in found if p is not None)
+        if not places:
+            near = nearest(session, {b.session for _, b in bindings if b.session})
+            raise UnknownSession(f"no peer is bound to session {session!r}", path=path, near=near)
+        return places
+
+    async def delivery(self, prefix: str) -> tuple[DeliveryKey, Place]:
+        """A delivery by its id or a unique beginning. Raises UnknownDelivery, AmbiguousId."""
+        found = await self._log.key_prefix("delivery", prefix, IDS_LOOKED_AT)
+        exact = [row for row in found if row[1] == prefix]
+        rows = exact or list(found)
+        if len(rows) > 1:
+            raise AmbiguousId(f"{len(rows)} deliveries begin with {prefix}", near=tuple(key for _, key, _ in rows))
+        key = delivery_key(rows[0][1], rows[0][2]) if rows else None
+        place = self.of_stream(key.stream) if key else None
+        if key is None or place is None:
+            raise UnknownDelivery(f"no delivery has an id that begins with {prefix!r}")
+        return key, place
+
+
+def delivery_key(delivery: str, value: str) -> DeliveryKey:
+    """Read what the log keeps under a delivery's id."""
+    kept = json.loads(value)
+    return DeliveryKey(delivery, kept["stream"], kept["turn"], kept["text"])

@@ -1,0 +1,37 @@
+"""What would become of a turn if it were offered now, from the decision that its peer would take. Pure."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from actors.gateway import views
+from actors.gateway.receipts import Room, delivery_view
+from actors.view import Decision
+from events.peer import OutputDropped, OutputSkipped, SendRequested
+
+
+def forecast(room: Room, decision: Decision) -> views.Forecast:
+    """The forecast for one peer; `room` is the peer before the turn."""
+    after = msgspec.structs.replace(room, state=decision.state)
+    skipped = next((e for e in decision.events if isinstance(e, OutputSkipped)), None)
+    view = delivery_view(after, str(decision.reply))
+    sent = [e for e in decision.events if isinstance(e, SendRequested)]
+    would: Literal["send", "wait", "skip"] = "wait"
+    if skipped:
+        would = "skip"
+    elif view.state == "requested":
+        would = "send"
+    return views.Forecast(
+        peer=room.address,
+        would=would,
+        reason=view.reason,
+        earliest=room.now if would == "send" else view.earliest,
+        replies=len(sent),
+        quota_before=room.quota,
+        quota_after=after.quota,
+        share_before=room.share,
+        share_after=after.share,
+        drops=tuple(e.output.output for e in decision.events if isinstance(e, OutputDropped)),
+    )

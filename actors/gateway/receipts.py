@@ -1,0 +1,222 @@
+"""States of peers as the gateway shows them: quota, share, what waits and the one fact that blocks it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from actors.facts import fact_of, lane_of
+from actors.gate import LaneName, lane_block, next_lane
+from actors.gateway import views
+from actors.view import Block, BotView
+from events import backlog, quota
+from events.backlog import Dead, Output
+from events.base import Millis
+from events.peer_state import PeerState
+from events.stories import OutputStory
+
+LANES: dict[LaneName, views.Lane] = {"remainders": "remainder", "answers": "answer", "pushes": "push"}
+
+SKIPPED = {
+    "blank": "its text is blank",
+    "failed": "the turn failed",
+    "origin_excluded": "turns of this origin are kept out by push_origins",
+    "no_share": "the policy has no share for pushes",
+}
+DROPPED = {
+    "backlog_full": "newer outputs pushed it out of the backlog",
+    "expired": "it waited longer than the backlog's age, and a newer output was there",
+    "merged_out": "it did not fit beside newer outputs into the one message that was delivered",
+    "beyond_parts": "the answer was longer than its number of parts",
+    "remainder_expired": "the rest of the answer waited for the peer's next message longer than the window's length",
+    "set_aside": "the channel refused it for what it is",
+    "operator": "an operator dropped it",
+    "text_gone": "its text had expired or was erased",
+    "blank": "nothing of it is left to see",
+    "not_delivered": "it turned out not to have arrived",
+}
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """A peer as it is right now."""
+
+    address: str
+    stream: str
+    state: PeerState
+    view: BotView
+    now: Millis
+    show: Callable[[Millis], str]  # writes a time
+
+    @property
+    def quota(self) -> views.QuotaView:
+        """Replies left in the current window."""
+        return quota_view(self.state, self.view, self.now)
+
+    @property
+    def share(self) -> views.ShareView:
+        """Push replies used."""
+        return share_view(self.state, self.view, self.now)
+
+    def why(self, lane: LaneName) -> tuple[str, Millis | None]:
+        """Why a lane waits, and the earliest time at which it may leave."""
+        block = lane_block(self.state, self.view, lane, self.now)
+        return ("about to leave", self.now) if block is None else (self.sentence(block), block.until)
+
+    def sentence(self, block: Block) -> str:
+        """A block in one sentence, with what frees it."""
+        fact = fact_of(block, self.state, self.view, self.now, self.show)
+        return f"{fact.what}; freed by {fact.frees}"
+
+    def blocked(self) -> tuple[str, Millis | None]:
+        """Why the peer's first waiting thing waits; ("", None) when nothing waits."""
+        lane = next_lane(self.state, self.view, self.now)
+        if not isinstance(lane, Block):
+            return "about to leave", self.now
+        return ("", None) if lane.reason == "nothing_waits" else (self.sentence(lane), lane.until)
+
+
+def quota_view(state: PeerState, view: BotView, now: Millis) -> views.QuotaView:
+    """Replies left of the current window."""
+    policy, window = view.policy, state.window
+    if window is None or not quota.window_open(window, view.generation, policy, now):
+        return views.QuotaView(left=0, of=policy.quota_replies)
+    left = quota.quota_left(state.charges, window, policy)
+    return views.QuotaView(left=left, of=policy.quota_replies, ends_at=quota.window_ends_at(window, policy))
+
+
+def share_view(state: PeerState, view: BotView, now: Millis) -> views.ShareView:
+    """Push replies whose charge runs."""
+    policy = view.policy
+    used = quota.share_used(state.charges, policy, now)
+    settled = [c.settled_at for c in state.charges if c.kind == "push" and c.settled_at is not None]
+    ends = [s + policy.share_window_ms for s in settled if s + policy.share_window_ms > now]
+    return views.ShareView(used=used, of=policy.share_replies, rolls_at=min(ends, default=None))
+
+
+def delivery_view(room: Room, output: str) -> views.DeliveryView:
+    """An output by the peer's live state; one that the state has forgotten was delivered whole."""
+    state, reason, earliest = standing(room, output)
+    return views.DeliveryView(
+        delivery=output,
+        peer=room.address,
+        state=state,
+        reason=reason,
+        earliest=earliest,
+        quota=room.quota,
+        share=room.share,
+    )
+
+
+def standing(room: Room, output: str) -> tuple[views.State, str, Millis | None]:
+    """(state, reason, earliest) of an output."""
+    if output in room.state.carried:
+        return "requested", "it is on its way; its outcome is not known yet", None
+    lane = lane_of(room.state, output)
+    if lane is not None:
+        reason, earliest = room.why(lane)
+        return "queued", reason, earliest
+    dead = next((d for d in room.state.dead if d.output.output == output), None)
+    if dead is None:
+        return "delivered", "it was delivered", None
+    return (*dead_standing(dead), None)
+
+
+def dead_standing(dead: Dead) -> tuple[views.State, str]:
+    """(state, reason) of an output that waits no more."""
+    match dead.fate:
+        case "skipped":
+            return "skipped", SKIPPED.get(dead.reason, dead.reason)
+        case "dropped":
+            return "dropped", DROPPED.get(dead.reason, dead.reason)
+        case "cut":
+            return (
+                "delivered",
+                f"its first {dead.output.start} of {dead.output.total} bytes were delivered; the rest is retrievable",
+            )
+        case "unconfirmed":
+            return "unconfirmed", "the channel took it without a message id: nothing proves that it is shown"
+        case "unknown":
+            return "unknown", f"nobody can say whether it arrived ({dead.reason}); it is charged and not sent again"
+        case "erased":
+            return "erased", "its text was erased"
+
+
+def story_standing(story: OutputStory) -> tuple[views.State, str]:
+    """(state, reason) of an output by its history."""
+    known = {"skipped": SKIPPED, "dropped": DROPPED}.get(story.fate, _FATES)
+    if story.cut:
+        reason = f"{story.delivered_bytes} of its {story.total} bytes were delivered; the rest is retrievable"
+    else:
+        reason = known.get(story.reason or story.fate, story.reason)
+    return story.fate, reason
+
+
+_FATES = {
+    "delivered": "it was delivered",
+    "unconfirmed": "the channel took it without a message id: nothing proves that it is shown",
+    "unknown": "nobody can say whether it arrived; it is charged and not sent again",
+    "erased": "its text was erased",
+}
+
+
+def waiting_views(room: Room) -> tuple[views.WaitingView, ...]:
+    """What waits, in the order in which it leaves."""
+    return tuple(_waiting(room, o) for o in (*room.state.answers, *room.state.queue))
+
+
+def _waiting(room: Room, output: Output) -> views.WaitingView:
+    lane = lane_of(room.state, output.output) or "pushes"
+    state, reason, earliest = standing(room, output.output)
+    return views.WaitingView(
+        delivery=output.output,
+        peer=room.address,
+        lane=LANES[lane],
+        state="requested" if state == "requested" else "queued",
+        turn_id=output.turn_id,
+        origin=output.origin,
+        bytes=output.total,
+        start=output.start,
+        accepted_at=output.accepted_at,
+        expires_at=_expires_at(room, output, lane),
+        reason=reason,
+        earliest=earliest,
+    )
+
+
+def _expires_at(room: Room, output: Output, lane: LaneName) -> Millis | None:
+    policy = room.view.policy
+    if lane != "pushes":
+        return output.accepted_at + policy.quota_window_ms
+    newest = room.state.queue[-1].output == output.output
+    return None if newest else backlog.next_age_at((output, output), frozenset(), policy)
+
+
+def backlog_view(room: Room) -> views.BacklogView:
+    """A peer's backlog."""
+    reason, earliest = room.blocked()
+    return views.BacklogView(
+        peer=room.address,
+        reason=reason,
+        earliest=earliest,
+        quota=room.quota,
+        share=room.share,
+        waiting=waiting_views(room),
+    )
+
+
+def dead_view(address: str, dead: Dead) -> views.DeadView:
+    """A dead output; whether its text is still there is the caller's to say."""
+    return views.DeadView(
+        delivery=dead.output.output,
+        peer=address,
+        fate=dead.fate,
+        reason=dead_standing(dead)[1],
+        at=dead.at,
+        turn_id=dead.output.turn_id,
+        origin=dead.output.origin,
+        bytes=dead.output.total,
+        start=dead.output.start,
+        request=dead.request,
+        retrievable=bool(dead.output.body),
+    )
