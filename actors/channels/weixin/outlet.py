@@ -131,7 +131,11 @@ class WeixinOutlet:
             )
         if order.media:
             return Refused(failure="bad_request", error="this channel sends text only")
-        if len(order.text.encode(errors="replace")) > wire.TEXT_BYTES_MAX:
+        try:
+            text_bytes = len(order.text.encode())
+        except UnicodeEncodeError:
+            return Refused(failure="bad_request", error="the text holds half characters")
+        if text_bytes > wire.TEXT_BYTES_MAX:
             return Refused(failure="bad_request", error=f"the text is longer than {wire.TEXT_BYTES_MAX} bytes")
         return None
 

@@ -10,6 +10,7 @@ from actors.channels.errors import OrderHeld
 from actors.channels.weixin import outlet as outlet_module
 from actors.ports import Accepted, LoginGone, Refused, Unknown
 from events.bot import Policy
+from store.errors import LogClosed
 from tests.channels.weixin.fake import PEER, TOKEN, Opened, Say, Server
 
 ID = 7497484083968569999
@@ -163,23 +164,31 @@ async def test_listening_ends(server: Server, opened: Opened, order: Any) -> Non
 
 
 async def test_closing_reports_what_is_open_as_it_stands(server: Server, opened: Opened, order: Any) -> None:
+    """What has left may have arrived, what has not left has not; after it, nothing leaves."""
     server.says("sendmessage", Say(headers_after=asyncio.Event()))
-    slow = Policy(pace_ms=60_000, pace_burst=1, client_timeout_ms=60_000)
-    room = opened(server.url, policy=slow)
+    room = opened(server.url, policy=Policy(pace_ms=60_000, pace_burst=1, client_timeout_ms=150))
     room.link.outlet.send(order("r1"))
     await server.until(lambda: len(server.to("sendmessage")) == 1)
     room.link.outlet.send(order("r2", stream="peer-2", leave_by=10**9))
-    closing = asyncio.create_task(room.link.outlet.close())
-    room.policy = slow
-    await asyncio.sleep(0)
-    for flight in room.link.outlet._pending.values():
-        assert flight.task is not None
-        flight.task.cancel()
-    await closing
+    await room.link.outlet.close()
     assert {r[1]: type(r[2]) for r in room.reports} == {"r1": Unknown, "r2": Refused}
     room.link.outlet.send(order("r3"))
     await room.until(lambda: len(room.reports) == 3)
     assert room.reports[2][2] == Refused(failure="not_sent", error="the outlet is closed")
+    assert len(server.calls) == 1
+
+
+async def test_closing_waits_for_what_is_in_flight(server: Server, opened: Opened, order: Any) -> None:
+    answer = asyncio.Event()
+    server.says("sendmessage", Say({"message_id": ID}, headers_after=answer))
+    room = opened(server.url)
+    room.link.outlet.send(order())
+    await server.until(lambda: len(server.to("sendmessage")) == 1)
+    closing = asyncio.create_task(room.link.outlet.close())
+    await asyncio.sleep(0)
+    answer.set()
+    await closing
+    assert [r[2] for r in room.reports] == [Accepted(message_id=str(ID))]
 
 
 async def test_the_pace_holds_a_send_back_and_gives_up_in_time(server: Server, opened: Opened, order: Any) -> None:
@@ -217,7 +226,9 @@ async def test_too_many_orders_are_refused_free(
     assert room.reports[1][1:] == ("r1", Accepted())
 
 
-@pytest.mark.parametrize("changes", [{"text": "x" * 16_385}, {"text": "字" * 5_462}, {"media": ("{}",)}])
+@pytest.mark.parametrize(
+    "changes", [{"text": "x" * 16_385}, {"text": "字" * 5_462}, {"text": "half \ud83d"}, {"media": ("{}",)}]
+)
 async def test_what_the_channel_cannot_take_is_refused_here(
     server: Server, opened: Opened, order: Any, changes: dict[str, Any]
 ) -> None:
@@ -232,6 +243,34 @@ async def test_a_request_that_is_here_is_not_sent_twice(server: Server, opened: 
     with pytest.raises(OrderHeld):
         room.link.outlet.send(order())
     await room.until(lambda: len(room.reports) == 1)
+
+
+async def test_the_longest_text_goes(server: Server, opened: Opened, order: Any) -> None:
+    assert await opened(server.url).outcome(order(text="字" * 5_461 + "x")) == Accepted()
+
+
+async def test_an_unforeseen_error_is_visible_and_reported(server: Server, opened: Opened, order: Any) -> None:
+    """A defect of ours must neither vanish nor leave a request open."""
+    room, seen = opened(server.url), []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: seen.append(context["exception"]))
+
+    async def broken() -> None:
+        raise ZeroDivisionError
+
+    room.fence.before = broken
+    assert await room.outcome(order()) == Refused(failure="not_sent", error="ZeroDivisionError")
+    assert [type(e) for e in seen] == [ZeroDivisionError]
+
+
+async def test_a_log_that_does_not_answer_is_not_sent(server: Server, opened: Opened, order: Any) -> None:
+    room = opened(server.url)
+
+    async def closed() -> None:
+        raise LogClosed
+
+    room.fence.before = closed
+    assert await room.outcome(order()) == Refused(failure="not_sent", error="LogClosed")
+    assert (server.calls, room.fenced) == ([], [])
 
 
 async def test_nothing_secret_is_logged(
