@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,11 +15,13 @@ from actors.ports import Outlet
 from actors.runtime.directory import Directory
 from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
-from actors.view import BotView
-from events.base import Millis
+from actors.view import BotView, Reason
+from events.base import Millis, Recorded
 from events.bot import BotState, paused_until
 from events.peer_state import OpenTurn, PeerState
 from events.streams import Address, peer_stream
+
+logger = logging.getLogger("replyledger.account")
 
 PSEUDONYM_BYTES = 16
 
@@ -52,6 +55,10 @@ class Hub(Protocol):
         ...
 
 
+OnChange = Callable[[str, tuple[Recorded, ...], PeerState], None]
+"""(stream, events, state): a peer's state after these events of its stream."""
+
+
 class Account:
     """What a bot and its peers share: names, the view, the ways to the log, the outlet, the agents and each other."""
 
@@ -72,12 +79,14 @@ class Account:
         self.state = BotState()  # the bot's, for its peers to look at
         self.cursor_kept_at: Millis = 0  # when the log last heard of the cursor
         self.waiting: set[str] = set()  # streams in which something waits
+        self.blocked: dict[str, Reason] = {}  # what keeps each waiting stream from sending
         self.outlet: Outlet | None = None
         self.peers: Directory  # set by whoever builds the account
         self.agenda = Agenda(scheduler, self._wake)
+        self.share_warnings = 0
         self.fenced = False
         self.on_fenced: Callable[[], None] = lambda: None
-        self.on_change: Callable[[str, PeerState, PeerState], None] = lambda _stream, _before, _after: None
+        self.on_change: OnChange = lambda _stream, _recorded, _state: None
         self._streams: dict[str, str] = {}  # peer id -> stream
         self._peers: dict[str, str] = {}  # stream -> peer id
 
@@ -143,6 +152,17 @@ class Account:
     def mark_lost(self) -> None:
         """The login is gone, known before it is durable: nobody may try to send meanwhile."""
         self.view = msgspec.structs.replace(self.view, login_lost=True)
+
+    def note_block(self, stream: str, reason: Reason | None) -> None:
+        """What keeps a peer from sending, None = nothing; one warning for each time that its share is spent."""
+        before = self.blocked.get(stream)
+        if reason is None:
+            self.blocked.pop(stream, None)
+        else:
+            self.blocked[stream] = reason
+        if reason == "share_spent" and before != reason:
+            self.share_warnings += 1
+            logger.warning("%s: the share of pushes of %s is spent; outputs wait", self.address, stream)
 
     def wake_all(self) -> None:
         """Something changed for every peer that waits."""

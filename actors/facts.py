@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.gate import LaneName, lane_block
+from actors.moments import show_span
 from actors.view import Block, BotView, Reason
 from events import quota
 from events.base import Millis
 from events.peer_state import PeerState
-from actors.moments import show_span
 
 Blocking = Callable[[PeerState, BotView, LaneName, Millis], Block | None]
 """Names the one fact that blocks a lane of a live state, or None if it may send now."""

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from actors.account import Account, Hub
+from actors.account import Account, Hub, OnChange
 from actors.bot import Begin, Bot, Deliver, End, Lose, NoteStep
 from actors.commands import Advance, Conclude
 from actors.fence import CHECK_MS, EpochFence
@@ -28,7 +28,6 @@ from actors.runtime.directory import Directory
 from actors.runtime.scheduler import LoopScheduler
 from actors.view import BotView
 from events.bot import Policy
-from events.peer_state import PeerState
 from events.streams import Address, bot_stream, fingerprint
 from store.errors import Fenced
 from store.log import Log
@@ -101,6 +100,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     program: str = ""
     simulated: bool = False
+    on_log_failed: Callable[[BaseException], None] = lambda _error: None  # the process must end
 
 
 class AccountLife:
@@ -114,7 +114,7 @@ class AccountLife:
         open_link: OpenLink,
         logins: Logins,
         on_state: Callable[[AccountLife], None],
-        on_change: Callable[[str, PeerState, PeerState], None],
+        on_change: OnChange,
     ) -> None:
         self.spec, self.process = spec, process
         self.state: LifeState = "stopped"
@@ -309,7 +309,7 @@ class AccountLife:
         account = Account(
             spec.address,
             scheduler=process.scheduler,
-            log=LoopLog(process.log),
+            log=LoopLog(process.log, process.on_log_failed),
             hub=process.hub,
             view=BotView(account=spec.address.bot, epoch=0, policy=spec.policy, locale=spec.locale),
             access=spec.access,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from actors.runtime.futures import FutureLike
+from store.errors import LogFailed
 from store.log import Log
 from store.records import Batch
 
@@ -39,8 +40,8 @@ class LogPort(Protocol):
 class LoopLog:
     """A log's port on the asyncio loop. A task is never cancelled: an append that began is an append that may have happened."""
 
-    def __init__(self, log: Log) -> None:
-        self._log = log
+    def __init__(self, log: Log, on_failed: Callable[[BaseException], None]) -> None:
+        self._log, self._on_failed = log, on_failed
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -67,5 +68,12 @@ class LoopLog:
     def _task(self, coroutine: Any) -> FutureLike:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        """A failed commit ends the process: what was in flight is unknown, and the log tells at the next start."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, LogFailed):
+            self._on_failed(error)

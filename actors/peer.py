@@ -15,11 +15,11 @@ from actors.commands import Abandon, Advance, Ask, Command, Conclude, Facts, Reh
 from actors.decide import decide
 from actors.draft import Draft, Texts
 from actors.errors import TextsNeeded
-from actors.gate import next_due_at
+from actors.gate import next_due_at, next_lane
 from actors.ports import SEND_WITHIN_MS, SendOrder
 from actors.runtime.actor import Actor
 from actors.text.split import parts
-from actors.view import BotView, Decision, ResetSession, Send, Withdraw
+from actors.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from events.base import Millis, Recorded
 from events.peer_state import PeerState, evolve
 from store.errors import Fenced, LogBusy, VersionConflict
@@ -178,12 +178,12 @@ class Peer(Actor):
             self._fold(fresh)
 
     def _fold(self, recorded: tuple[Recorded, ...]) -> None:
-        before = state = self.state
+        state = self.state
         for r in recorded:
             state = evolve(state, r.event, version=r.version, at=r.at, epoch=r.epoch)
         self.state = state
         if recorded:
-            self.account.on_change(self.stream, before, state)
+            self.account.on_change(self.stream, recorded, state)
 
     # --- acting ---------------------------------------------------------------------------------------------------
 
@@ -205,6 +205,9 @@ class Peer(Actor):
         account.agenda.set(self.stream, decision.due_at)
         waits = self.state.waiting > 0 or self.state.open_turns > 0
         (account.waiting.add if waits else account.waiting.discard)(self.stream)
+        now = account.scheduler.clock.now()
+        lane = next_lane(self.state, account.view_of(self.stream, now), now) if waits else None
+        account.note_block(self.stream, lane.reason if isinstance(lane, Block) else None)
         self._texts.forget(keep=self.state.token.body if self.state.token else "")
 
     def _send(self, send: Send) -> None:

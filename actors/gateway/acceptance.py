@@ -12,7 +12,7 @@ from typing import Any
 from actors.commands import AcceptTurn, FinishTurn, Rehearse
 from actors.errors import TurnNotOpen
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict
+from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
@@ -56,6 +56,8 @@ class Acceptance:
 
     async def ask(self, place: Place, command: object) -> Any:
         """Ask a peer, with the failures of the machinery as refusals that a caller can act on."""
+        if place.life.state in ("starting", "stopped", "fenced", "failed"):
+            raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
         try:
             return await place.life.account.peers.ask(place.stream, command)
         except (MailboxFull, LogBusy) as error:

@@ -23,7 +23,6 @@ from actors.runtime.scheduler import Scheduler
 from events.base import Millis
 from events.bot import paused_until
 from events.history import history
-from events.peer_state import PeerState
 from events.streams import bot_stream
 from store.log import Log
 
@@ -57,7 +56,7 @@ class Service:
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
 
-    def changed(self, stream: str, _before: PeerState, _after: PeerState) -> None:
+    def changed(self, stream: str) -> None:
         """A peer's state changed: whoever waits for one of its deliveries looks again."""
         for waiter in self._waiters.get(stream, ()):
             waiter.set()

@@ -127,6 +127,12 @@ class LoopScheduler:
             self.call_soon(handle.fire)
         self._arm()
 
+    def clock_moved(self) -> None:
+        """Look at the timers anew: a clock that can jump has jumped."""
+        if self._wake is not None:
+            self._wake.cancel()
+        self._fire()
+
     def future(self) -> asyncio.Future[Any]:
         """Return a new reply slot, awaitable on the loop."""
         return self._loop.create_future()
