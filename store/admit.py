@@ -5,6 +5,8 @@ The facts are those of the database *and* of the batches admitted before it in t
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import msgspec
 
 from events.base import Millis, Recorded
@@ -21,12 +23,15 @@ EventRow = tuple[int, str, int, str, int, int, str, bytes, bytes]
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """A stream's last version, and whose it is."""
+    """The end of a stream."""
 
-    account: str
     version: int
     at: Millis
     digest: bytes
+
+
+EMPTY = Tip(0, 0, GENESIS)
+"""The end of a stream that has no events."""
 
 
 class Known(msgspec.Struct):
@@ -67,8 +72,7 @@ def admit(prepared: Prepared, facts: Facts) -> Admitted:
         _check_keys(batch, facts)
     if batch.bodies:
         _check_bodies(batch, facts)
-    streams = _known_streams(batch, facts)
-    return _rows(prepared, facts, streams)
+    return _rows(prepared, facts, _directory(prepared, facts))
 
 
 def accept(admitted: Admitted, facts: Facts) -> None:
@@ -78,8 +82,10 @@ def accept(admitted: Admitted, facts: Facts) -> None:
     facts.tips.update(admitted.tips)
     for key in batch.keys:
         facts.keys[batch.account, key.source, key.key] = key.value
-    facts.bodies.update([b.id for b in batch.bodies])
-    facts.bodies.difference_update(batch.erase)
+    if batch.bodies:
+        facts.bodies.update([b.id for b in batch.bodies])
+    if batch.erase:
+        facts.bodies.difference_update(batch.erase)
     for stream, known in admitted.streams.items():
         _settle(facts, stream, known)
 
@@ -133,35 +139,29 @@ def _check_bodies(batch: Batch, facts: Facts) -> None:
         fresh.add(body.id)
 
 
-def _known_streams(batch: Batch, facts: Facts) -> dict[str, Known]:
+def _directory(prepared: Prepared, facts: Facts) -> dict[str, Known]:
     """Directory entries that the batch adds or changes."""
+    batch, account = prepared.batch, prepared.batch.account
     changed: dict[str, Known] = {}
-    for name in _named(batch):
-        known = changed.get(name) or facts.streams.get(name)
+    for name in prepared.streams:
+        known = facts.streams.get(name)
         if known is None:
-            changed[name] = Known(batch.account)
-        else:
-            _check_owner(name, known, batch)
+            changed[name] = Known(account)
+        elif known.account != account:
+            _refuse_stranger(name, known, batch)
     for stream in batch.forget:
         known = changed.get(stream) or facts.streams.get(stream)
         if known is not None:
-            _check_owner(stream, known, batch)
-            changed[stream] = Known(batch.account)
+            if known.account != account:
+                _refuse_stranger(stream, known, batch)
+            changed[stream] = Known(account)
     for row in batch.addresses:
         _tie(batch, row, facts, changed)
     return changed
 
 
-def _check_owner(stream: str, known: Known, batch: Batch) -> None:
-    if known.account != batch.account:
-        raise AppendRefused(f"{stream} is a stream of {known.account}, not of {batch.account}")
-
-
-def _named(batch: Batch) -> list[str]:
-    names = [w.stream for w in batch.writes]
-    for rows in (batch.agenda, batch.wake, batch.addresses, batch.bindings, batch.bodies):
-        names += [row.stream for row in rows]
-    return names
+def _refuse_stranger(stream: str, known: Known, batch: Batch) -> NoReturn:
+    raise AppendRefused(f"{stream} is a stream of {known.account}, not of {batch.account}")
 
 
 def _tie(batch: Batch, row: AddressRow, facts: Facts, changed: dict[str, Known]) -> None:
@@ -178,18 +178,18 @@ def _tie(batch: Batch, row: AddressRow, facts: Facts, changed: dict[str, Known])
 
 def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitted:
     batch = prepared.batch
-    position, account, epoch, cause = facts.position, batch.account, batch.epoch, batch.cause
+    position, epoch, cause = facts.position, batch.epoch, batch.cause
     tips: dict[str, Tip] = {}
     rows: list[EventRow] = []
     recorded: list[Recorded] = []
-    for write, encoded in zip(batch.writes, prepared.encoded, strict=True):
+    for write, encoded in zip(batch.writes, prepared.encoded):  # noqa: B905 - `prepare` made them, and this runs for every event
         stream = write.stream
-        tip = tips.get(stream) or facts.tips.get(stream)
-        version, at, digest = (tip.version, tip.at, tip.digest) if tip else (0, 0, GENESIS)
+        tip = tips.get(stream) or facts.tips.get(stream) or EMPTY
+        version, digest = tip.version, tip.digest
+        at = max(tip.at, batch.at)
         if write.expected not in (ANY, version):
             raise VersionConflict(stream, write.expected, version)
-        at = max(at, batch.at)
-        for event, (tag, data) in zip(write.events, encoded, strict=True):
+        for event, (tag, data) in zip(write.events, encoded):  # noqa: B905 - the same
             position += 1
             version += 1
             columns = (position, stream, version, tag, at, epoch, cause, data)
@@ -207,6 +207,6 @@ def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitt
                     event=event,
                 )
             )
-        if write.events:
-            tips[stream] = Tip(account, version, at, digest)
+        if version:
+            tips[stream] = Tip(version, at, digest)
     return Admitted(prepared, rows, tips, streams, Appended(recorded=tuple(recorded)))

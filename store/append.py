@@ -16,10 +16,6 @@ from store.records import AgendaRow
 from store.rowsql import find_rows, write_rows
 
 _EVENTS = "INSERT INTO events (position, stream, version, type, at, epoch, cause, data, digest) VALUES"
-_HEADS = "INSERT INTO heads (stream, version, at, digest) VALUES"
-_HEADS_AGAIN = (
-    "ON CONFLICT (stream) DO UPDATE SET version = excluded.version, at = excluded.at, digest = excluded.digest"
-)
 _BODIES = "INSERT INTO bodies (id, account, stream, kind, at, bytes, text) VALUES"
 _KEYS = "INSERT INTO keys (account, source, key, value, at) VALUES"
 _KEYS_HELD = "SELECT key, value FROM keys WHERE account = ? AND source = ? AND key IN ("
@@ -88,7 +84,8 @@ def gather(connection: sqlite3.Connection, group: Sequence[Prepared], cache: Cac
 def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], cache: Cache, facts: Facts) -> None:
     names: set[str] = set()
     for prepared in group:
-        names.update(streams_of(prepared))
+        names.update(prepared.streams)
+        names.update(prepared.batch.forget)
     missing = []
     for name in names:
         known = cache.streams.get(name)
@@ -100,7 +97,6 @@ def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], c
         if tip is not None:
             facts.tips[name] = tip
     query = (
-        # Not from `heads`: what may be written is never decided by a cache.
         "SELECT s.stream, s.account, s.peer, s.name, e.version, e.at, e.digest FROM streams s LEFT JOIN events e"
         " ON e.stream = s.stream AND e.version = (SELECT max(version) FROM events WHERE stream = s.stream)"
         " WHERE s.stream IN ("
@@ -108,25 +104,12 @@ def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], c
     for stream, account, peer, name, version, at, digest in find_rows(connection, query, missing):
         facts.streams[stream] = Known(account, peer, name)
         if version is not None:
-            facts.tips[stream] = Tip(account, version, at, digest)
+            facts.tips[stream] = Tip(version, at, digest)
 
 
-def streams_of(prepared: Prepared) -> list[str]:
-    """The streams that a batch names."""
-    batch = prepared.batch
-    names = [w.stream for w in batch.writes]
-    for rows in (batch.agenda, batch.wake, batch.addresses, batch.bindings, batch.bodies):
-        if rows:
-            names += [row.stream for row in rows]
-    return [*names, *batch.forget] if batch.forget else names
-
-
-def insert(connection: sqlite3.Connection, admitted: Sequence[Admitted], facts: Facts) -> None:
-    """Write the batches that passed. `facts` already include them."""
+def insert(connection: sqlite3.Connection, admitted: Sequence[Admitted]) -> None:
+    """Write the batches that passed."""
     write_rows(connection, _EVENTS, [row for a in admitted for row in a.rows])
-    touched = {stream: None for a in admitted for stream in a.tips}
-    heads = [(s, t.version, t.at, t.digest) for s, t in ((s, facts.tips[s]) for s in touched)]
-    write_rows(connection, _HEADS, heads, _HEADS_AGAIN)
     _insert_directory(connection, admitted)
     _insert_texts(connection, admitted)
     _insert_caches(connection, admitted)

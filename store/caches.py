@@ -14,7 +14,7 @@ import msgspec
 from events.base import Millis, Recorded
 from store.admit import is_blank
 from store.log import Reader
-from store.records import AgendaRow, Binding, Head
+from store.records import AgendaRow, Binding
 from store.sqlite import SqliteLog
 
 AgendaOf = Callable[[str, tuple[Recorded, ...]], tuple[AgendaRow, Binding | None]]
@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Where a cache says something else than the events."""
 
     stream: str
-    cache: str  # agenda, binding or head
+    cache: str  # agenda or binding
     stored: str
     rebuilt: str
 
@@ -36,16 +36,14 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class _Stored(msgspec.Struct):
     """The caches' rows of one stream."""
 
-    head: Head | None = None
     agenda: AgendaRow | None = None
     binding: Binding | None = None
 
 
 async def rebuild(log: SqliteLog, agenda_of: AgendaOf) -> int:
-    """Make agenda, bindings and heads anew; how many streams. Streams that move meanwhile are folded again, so that it may run
+    """Make agenda and bindings anew; how many streams. Streams that move meanwhile are folded again, so that it may run
     beside appends."""
     accounts = await log.accounts_of()
-    await log.transact(_rebuild_heads)
     await log.transact(_drop_strays)
     for stream, account in accounts.items():
         while not await _rebuild_stream(log, stream, account, agenda_of):
@@ -83,15 +81,6 @@ def _put_rows(connection: sqlite3.Connection, account: str, row: AgendaRow, bind
         )
 
 
-def _rebuild_heads(connection: sqlite3.Connection) -> None:
-    connection.execute("DELETE FROM heads")
-    connection.execute(
-        "INSERT INTO heads (stream, version, at, digest) SELECT e.stream, e.version, e.at, e.digest FROM events e JOIN"
-        " (SELECT stream, max(version) AS version FROM events GROUP BY stream) last"
-        " ON e.stream = last.stream AND e.version = last.version"
-    )
-
-
 def _drop_strays(connection: sqlite3.Connection) -> None:
     """Rows of streams that do not exist."""
     connection.execute("DELETE FROM agenda WHERE stream NOT IN (SELECT stream FROM streams)")
@@ -116,8 +105,6 @@ async def compare(log: Reader, agenda_of: AgendaOf) -> tuple[Difference, ...]:
 
 async def _stored(log: Reader) -> dict[str, _Stored]:
     found: dict[str, _Stored] = {}
-    for head in await log.heads():
-        found.setdefault(head.stream, _Stored()).head = head
     for _, binding in await log.bindings():
         found.setdefault(binding.stream, _Stored()).binding = binding
     for claim in await log.claims():
@@ -129,13 +116,10 @@ async def _stored(log: Reader) -> dict[str, _Stored]:
 async def _compare_stream(log: Reader, stream: str, stored: _Stored, agenda_of: AgendaOf) -> list[Difference]:
     events = await log.read(stream)
     row, binding = agenda_of(stream, events)
-    last = (events[-1].version, events[-1].at) if events else None
-    head = (stored.head.version, stored.head.at) if stored.head else None
     session = binding.session if binding else ""
     stored_session = stored.binding.session if stored.binding else ""
     kept = stored.agenda or AgendaRow(stream=stream)
     pairs: list[tuple[str, bool, Any, Any]] = [
-        ("head", head == last, head, last),
         ("binding", session == stored_session, stored_session, session),
         ("agenda", _agrees(kept, row), kept, row),
     ]

@@ -145,7 +145,7 @@ class SqliteCore:
         return outcomes
 
     def _insert(self, admitted: Sequence[Admitted], facts: Facts) -> None:
-        insert(self.connection, admitted, facts)
+        insert(self.connection, admitted)
         # Void if the commit fails: then the log takes no more anyway.
         self._cache.learn(facts)
 

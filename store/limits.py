@@ -13,8 +13,8 @@ BYTES_WAITING_MAX: Final = 64 * 1_048_576
 BATCH_BYTES_MAX: Final = 16 * 1_048_576
 """Bytes of one batch; a larger one is refused with TextTooLarge."""
 
-GROUP_BATCHES_MAX: Final = 1_024
-"""Batches that share a commit; the others wait for the next."""
+GROUP_BATCHES_MAX: Final = 256
+"""Batches that share a commit; the others wait for the next, and are prepared while SQLite works on this one."""
 
 GROUP_BYTES_MAX: Final = 4 * 1_048_576
 """Bytes after which a group takes no further batch, so that no commit holds up the ones behind it for long."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -10,81 +10,91 @@ from events.codec import encode, tag_of
 from events.errors import TextNotEncodable
 from store.errors import TextTooLarge
 from store.limits import BATCH_BYTES_MAX, INTEGER_MAX
-from store.records import TEXT_BYTES_MAX, AgendaRow, Batch, Body
+from store.records import TEXT_BYTES_MAX, Batch
 
 OVERHEAD_BYTES = 200
 """What a row weighs besides its text, roughly."""
 
 
-class Prepared(msgspec.Struct, frozen=True):
+class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A batch with its events encoded: for each write (tag, bytes) of each event."""
 
     batch: Batch
-    encoded: tuple[tuple[tuple[str, bytes], ...], ...]
+    encoded: Sequence[Sequence[tuple[str, bytes]]]
     body_bytes: tuple[int, ...]
+    streams: Sequence[str]  # that it names, except those it forgets; some of them twice
     size: int
 
 
 def prepare(batch: Batch) -> Prepared:
     """The batch, encoded. Raises TextTooLarge, TextNotEncodable, or ValueError for numbers that no log can hold."""
-    encoded = tuple([tuple([(tag_of(e), encode(e)) for e in w.events]) for w in batch.writes])
-    body_bytes = tuple([_measure(b) for b in batch.bodies])
-    _check_names(batch)
-    _check_numbers(batch)
-    rows = sum([len(data) + OVERHEAD_BYTES for w in encoded for _, data in w])
-    size = OVERHEAD_BYTES + rows + sum(body_bytes) + OVERHEAD_BYTES * len(body_bytes)
+    streams: list[str] = []
+    names: list[str] = [batch.account, batch.cause]
+    numbers: list[int] = [batch.at]
+    encoded = []
+    size = OVERHEAD_BYTES
+    for write in batch.writes:
+        streams.append(write.stream)
+        rows = [(tag_of(event), encode(event)) for event in write.events]
+        encoded.append(rows)
+        for _, data in rows:
+            size += len(data) + OVERHEAD_BYTES
+    body_bytes = _measure_bodies(batch, streams, names, numbers) if batch.bodies else ()
+    if batch.agenda or batch.wake:
+        _list_agenda(batch, streams, numbers)
+    if batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget:
+        _list_others(batch, streams, names)
+    names += streams
+    _check_text(names, "a name or key of the batch")
+    _check_numbers(numbers)
+    size += sum(body_bytes) + OVERHEAD_BYTES * len(names)
     if size > BATCH_BYTES_MAX:
         raise TextTooLarge(f"a batch of {size} bytes; at most {BATCH_BYTES_MAX} fit into one commit")
-    return Prepared(batch, encoded, body_bytes, size)
+    return Prepared(batch, encoded, body_bytes, streams, size)
 
 
-def _measure(body: Body) -> int:
-    size = _utf8_bytes(body.text, "a body")
-    if size > TEXT_BYTES_MAX:
-        raise TextTooLarge(f"a body of {size} bytes; at most {TEXT_BYTES_MAX} are taken")
-    return size
+def _measure_bodies(batch: Batch, streams: list[str], names: list[str], numbers: list[int]) -> tuple[int, ...]:
+    sizes = []
+    for body in batch.bodies:
+        _check_text((body.text,), "a body")
+        size = len(body.text) if body.text.isascii() else len(body.text.encode())
+        if size > TEXT_BYTES_MAX:
+            raise TextTooLarge(f"a body of {size} bytes; at most {TEXT_BYTES_MAX} are taken")
+        sizes.append(size)
+        streams.append(body.stream)
+        names += (body.id, body.kind)
+        numbers.append(body.at)
+    return tuple(sizes)
 
 
-def _utf8_bytes(text: str, what: str) -> int:
+def _list_agenda(batch: Batch, streams: list[str], numbers: list[int]) -> None:
+    for row in (*batch.agenda, *batch.wake):
+        streams.append(row.stream)
+        numbers += (row.due_at or 0, row.open_epoch or 0, row.waiting)
+
+
+def _list_others(batch: Batch, streams: list[str], names: list[str]) -> None:
+    for key in batch.keys:
+        names += (key.source, key.key, key.value)
+    for address in batch.addresses:
+        streams.append(address.stream)
+        names += (address.peer, address.name)
+    for binding in batch.bindings:
+        streams.append(binding.stream)
+        names.append(binding.session)
+    names += (*batch.erase, *batch.forget)
+
+
+def _check_text(texts: Iterable[str], what: str) -> None:
     try:
-        return len(text) if text.isascii() else len(text.encode())
+        for text in texts:
+            if not text.isascii():
+                text.encode()
     except UnicodeEncodeError as error:
         raise TextNotEncodable(f"{what} holds text that UTF-8 cannot carry: {error.reason}") from error
 
 
-def _check_names(batch: Batch) -> None:
-    _utf8_bytes("".join(_names(batch)), "a name or key of the batch")
-
-
-def _names(batch: Batch) -> Iterable[str]:
-    names = [batch.account, batch.cause, *[w.stream for w in batch.writes], *batch.erase, *batch.forget]
-    for body in batch.bodies:
-        names += (body.id, body.stream, body.kind)
-    for key in batch.keys:
-        names += (key.source, key.key, key.value)
-    for row in (*batch.agenda, *batch.wake):
-        names.append(row.stream)
-    for address in batch.addresses:
-        names += (address.stream, address.peer, address.name)
-    for binding in batch.bindings:
-        names += (binding.stream, binding.session)
-    return names
-
-
-def _check_numbers(batch: Batch) -> None:
-    _check_number(batch.at)
-    for body in batch.bodies:
-        _check_number(body.at)
-    for row in (*batch.agenda, *batch.wake):
-        _check_agenda(row)
-
-
-def _check_agenda(row: AgendaRow) -> None:
-    _check_number(row.due_at or 0)
-    _check_number(row.open_epoch or 0)
-    _check_number(row.waiting)
-
-
-def _check_number(number: int) -> None:
-    if not 0 <= number <= INTEGER_MAX:
-        raise ValueError(f"{number} is no number that a log can hold (0 to {INTEGER_MAX})")
+def _check_numbers(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        if not 0 <= number <= INTEGER_MAX:
+            raise ValueError(f"{number} is no number that a log can hold (0 to {INTEGER_MAX})")

@@ -76,9 +76,9 @@ def stored_row(row: tuple[Any, ...]) -> Row:
 
 
 def position(con: Con) -> int:
-    """The last position."""
-    (last,) = con.execute("SELECT max(position) FROM events").fetchone()
-    return last or 0
+    """The last position that was ever given."""
+    row = con.execute("SELECT seq FROM sqlite_sequence WHERE name = 'events'").fetchone()
+    return row[0] if row else 0
 
 
 def position_at(con: Con, at: Millis) -> int:
@@ -157,7 +157,7 @@ def bindings(con: Con) -> tuple[tuple[str, Binding], ...]:
 
 def heads(con: Con) -> tuple[Head, ...]:
     """Every head by stream."""
-    rows = con.execute("SELECT stream, version, at, digest FROM heads ORDER BY stream")
+    rows = con.execute("SELECT stream, version, at, digest FROM heads ORDER BY 1")
     return tuple([Head(stream=s, version=v, at=at, digest=d) for s, v, at, d in rows])
 
 

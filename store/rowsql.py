@@ -9,9 +9,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Final
 
-CHUNKS: Final = (128, 32, 8, 1)
+CHUNKS: Final = (512, 128, 32, 8, 1)
 """Rows of a statement: few sizes, so that prepared statements are found again."""
 
 
@@ -34,7 +35,7 @@ def write_rows(connection: sqlite3.Connection, head: str, rows: Sequence[Sequenc
     """Run `head (?, ?), (?, ?) ... tail` over all rows, e.g. an INSERT ... VALUES."""
     for chunk in chunked(rows):
         sql = _values(head, len(chunk[0]), len(chunk), tail)
-        connection.execute(sql, [value for row in chunk for value in row])
+        connection.execute(sql, list(chain.from_iterable(chunk)))
 
 
 def find_rows(

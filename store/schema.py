@@ -1,6 +1,6 @@
 """The tables of the log in SQLite.
 
-`events` is the log; `bodies`, `keys`, `epochs`, `streams` and `meta` are facts beside it; `agenda`, `heads`, `bindings` and
+`events` is the log; `bodies`, `keys`, `epochs`, `streams` and `meta` are facts beside it; `agenda`, `bindings` and
 `snapshots` are caches that replay rebuilds.
 """
 
@@ -47,8 +47,9 @@ TABLES: Final = (
     """CREATE TABLE streams (
         stream TEXT PRIMARY KEY, account TEXT NOT NULL, peer TEXT, name TEXT NOT NULL,
         UNIQUE (account, peer)) WITHOUT ROWID""",
-    """CREATE TABLE heads (
-        stream TEXT PRIMARY KEY, version INTEGER NOT NULL, at INTEGER NOT NULL, digest BLOB NOT NULL) WITHOUT ROWID""",
+    # A view, so that it cannot differ from the events.
+    """CREATE VIEW heads AS SELECT e.stream, e.version, e.at, e.digest FROM streams s JOIN events e
+        ON e.stream = s.stream AND e.version = (SELECT max(version) FROM events WHERE stream = s.stream)""",
     """CREATE TABLE agenda (
         stream TEXT PRIMARY KEY, account TEXT NOT NULL, due_at INTEGER, open_epoch INTEGER, waiting INTEGER NOT NULL,
         turn_open INTEGER NOT NULL) WITHOUT ROWID""",

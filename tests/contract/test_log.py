@@ -105,6 +105,7 @@ async def test_empty_batch_and_empty_write(claimed: Log) -> None:
     assert (await claimed.append(batch())).recorded == ()
     assert (await claimed.append(batch(write(count=0)))).recorded == ()
     assert await claimed.position() == 1
+    assert [h.stream for h in await claimed.heads()] == [f"bot-{BOT}"]
 
 
 async def test_a_batch_without_events_still_carries_the_rest(claimed: Log) -> None:
