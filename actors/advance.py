@@ -6,7 +6,7 @@ from actors.chat import read_inbox
 from actors.conclude import close_stale
 from actors.dispatch import dispatch, notice
 from actors.draft import Draft
-from actors.gate import Lane, hard_block, limit_block, next_due_at, next_lane
+from actors.gate import Lane, lane_now, next_due_at, next_lane
 from actors.text import notices
 from events import backlog
 from events.base import Millis
@@ -54,7 +54,7 @@ def _send(draft: Draft) -> Millis | None:
 
 
 def _say(draft: Draft, text: str) -> None:
-    """A notice if the channel and the quota let it pass right now; it is never kept for later."""
-    state, view, now = draft.state, draft.view, draft.now
-    if hard_block(state, view, "notices", now) is None and limit_block(state, view, "notices", now) is None:
-        notice(draft, text)
+    """A notice if the channel, the quota and the pace let it pass right now; it is never kept for later."""
+    lane = lane_now(draft.state, draft.view, "notices", draft.now)
+    if isinstance(lane, Lane) and draft.pace(draft.now) <= draft.now:
+        notice(draft, text, lifted=lane.lifted)

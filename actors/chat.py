@@ -8,7 +8,7 @@ from actors.draft import Draft
 from actors.errors import TurnNotOpen
 from actors.text.notices import Notice
 from actors.view import ResetSession, Withdraw
-from events.backlog import Output
+from events.backlog import Dead, Output
 from events.peer import AccessRefused, OperatorActed, SessionReset, TurnCancelled, TurnStarted
 from events.peer_state import Message
 
@@ -18,11 +18,13 @@ _WORD_BYTES_MAX = 16
 """Longer messages are no control words, and their texts need not be read to know it."""
 
 RETRIEVABLE = ("cut", "dropped")
+NOT_FOR_PEERS = ("operator", "text_gone", "blank")
+"""Reasons whose outputs a peer does not get by asking: taken away on purpose, or nothing to see. `dead retry` still has them."""
 
 
 def read_inbox(draft: Draft) -> Notice | None:
-    """Deal with every message that waits: refuse strangers, obey control words at once, start a turn if none is open.
-    The notice that answers the last control word, if one is due."""
+    """Deal with every message that waits, in order: refuse strangers, obey control words at once, start a turn if none is
+    open. The notice that answers the last control word, if one is due."""
     said: Notice | None = None
     for message in draft.state.inbox:
         if not (draft.view.allowed or draft.state.access):
@@ -31,6 +33,8 @@ def read_inbox(draft: Draft) -> Notice | None:
         word = _word(draft, message)
         if word:
             said = _obey(draft, message, word)
+        elif draft.state.turn is None:
+            _start(draft, draft.state.inbox[0])
     if draft.state.inbox and draft.state.turn is None:
         _start(draft, draft.state.inbox[0])
     return said
@@ -79,6 +83,10 @@ def _more(draft: Draft, message: Message) -> Notice | None:
     """The rest of what was cut or dropped last, as an answer to this message; a remainder needs no asking."""
     outputs: tuple[Output, ...] = ()
     if not draft.state.answers:
-        outputs = tuple(d.output for d in draft.state.dead if d.fate in RETRIEVABLE and d.output.body)[-1:]
+        outputs = tuple(d.output for d in draft.state.dead if _retrievable(d))[-1:]
     draft.add(OperatorActed(who="peer", what="more", outputs=outputs, message=message.message))
     return None if outputs or draft.state.answers else "nothing_more"
+
+
+def _retrievable(dead: Dead) -> bool:
+    return dead.fate in RETRIEVABLE and dead.reason not in NOT_FOR_PEERS and bool(dead.output.body)

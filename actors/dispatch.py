@@ -169,7 +169,8 @@ def _drop(draft: Draft, outputs: tuple[Output, ...], reason: str) -> None:
         draft.add(OutputDropped(output=output, reason=reason))
 
 
-def notice(draft: Draft, text: str) -> None:
+def notice(draft: Draft, text: str, lifted: str = "") -> None:
     """Request a notice of the gateway's own."""
     room = draft.view.policy.part_bytes
-    request(draft, Message(kind="notice", text=head(text, room).text if len(text.encode()) > room else text))
+    shown = head(text, room).text if len(text.encode()) > room else text
+    request(draft, Message(kind="notice", text=shown), lifted=lifted)

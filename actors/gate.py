@@ -35,20 +35,28 @@ def next_lane(state: PeerState, view: BotView, now: Millis) -> Lane | Block:
     for name in LANES:
         if not _has(state, view, name, now):
             continue
-        block = hard_block(state, view, name, now)
-        limit = None if block else limit_block(state, view, name, now)
-        if block is None and (limit is None or view.policy.mode == "observe"):
-            return Lane(name, lifted=limit.reason if limit else "")
-        first = first or block or limit
+        found = lane_now(state, view, name, now)
+        if isinstance(found, Lane):
+            return found
+        first = first or found
     return first or Block("nothing_waits")
+
+
+def lane_now(state: PeerState, view: BotView, name: LaneName, now: Millis) -> Lane | Block:
+    """A lane if it may send at `now`, else what blocks it. Does not look at what is in it."""
+    block = hard_block(state, view, name, now)
+    if block is not None:
+        return block
+    limit = limit_block(state, view, name, now)
+    if limit is not None and view.policy.mode == "enforce":
+        return limit
+    return Lane(name, lifted=limit.reason if limit else "")
 
 
 def lane_block(state: PeerState, view: BotView, name: LaneName, now: Millis) -> Block | None:
     """Why a lane with something in it cannot send at `now`; None if it can."""
-    block = hard_block(state, view, name, now)
-    if block is None and view.policy.mode == "enforce":
-        return limit_block(state, view, name, now)
-    return block
+    found = lane_now(state, view, name, now)
+    return found if isinstance(found, Block) else None
 
 
 def hard_block(state: PeerState, view: BotView, name: LaneName, now: Millis) -> Block | None:

@@ -6,7 +6,7 @@ import json
 
 from actors.commands import AcceptTurn, FinishTurn
 from actors.draft import Draft
-from actors.errors import TurnNotOpen
+from actors.errors import TurnNotOpen, TurnTaken
 from actors.text.clean import is_blank
 from actors.text.directives import parse
 from events.backlog import Output
@@ -16,7 +16,10 @@ from events.streams import delivery_id
 
 
 def accept(draft: Draft, command: AcceptTurn) -> None:
-    """A turn that no message of the peer started: its text joins the backlog, unless it is blank, failed or kept out."""
+    """A turn that no message of the peer started: its text joins the backlog, unless it is blank, failed or kept out.
+    Raises TurnTaken for the open turn, whatever origin is claimed."""
+    if draft.state.turn is not None and draft.state.turn.turn_id == command.turn_id:
+        raise TurnTaken(f"turn {command.turn_id} answers a message; it is finished, not pushed")
     if command.keys_value:
         draft.key("turn", command.turn_id, command.keys_value)
     output = _end(draft, command, command.origin, command.session)

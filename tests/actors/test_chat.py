@@ -1,0 +1,227 @@
+"""Messages: words for the gateway, messages for the agent, strangers."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.commands import Bind, CancelTurn, Facts, FinishTurn, Grant, Operate, TakeTurn
+from actors.errors import TurnNotOpen
+from actors.text import notices
+from actors.view import ResetSession, Withdraw
+from events.bot import Policy
+from events.peer import OperatorActed
+from tests.actors.one_peer import OnePeer
+from tests.streams_builder import HOUR, MINUTE, SECOND
+
+PART = 64
+
+
+def said(peer: OnePeer, name: notices.Notice) -> bool:
+    return peer.said[-1:] == [notices.notice(name, peer.view.locale)]
+
+
+def test_more_gives_the_rest_of_what_was_cut() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=PART)).met()
+    peer.accept("t1", "a" * 50 + "\n\n" + "b" * 50)
+    peer.ok()
+    assert peer.fate("t1") == ("cut", "longer_than_a_part")
+    peer.wait(MINUTE)
+    peer.message("/more")
+    assert peer.types == ["operator_acted", "send_requested"]
+    assert peer.requests[-1].kind == "answer", "it spends the quota, not the share"
+    assert not peer.requests[-1].remainder
+    assert peer.said[-2].count("a") + peer.said[-1].count("a") == 50
+    assert peer.said[-2].count("b") + peer.said[-1].count("b") == 50
+    peer.ok()
+    assert not peer.state.dead
+    peer.message("/MORE ")
+    assert said(peer, "nothing_more")
+
+
+def test_more_gives_what_was_dropped_newest_first_one_at_a_time() -> None:
+    peer = OnePeer(policy=Policy(backlog_outputs=1))
+    for turn in ("t1", "t2", "t3"):
+        peer.accept(turn, f"text of {turn}")
+    assert (peer.fate("t1"), peer.fate("t2")) == (("dropped", "backlog_full"), ("dropped", "backlog_full"))
+    peer.message("/more")
+    assert peer.said == ["text of t2"], "the answer goes before the backlog"
+    peer.ok()
+    assert peer.said[1:] == ["text of t3"]
+    peer.ok()
+    peer.message("/more")
+    assert peer.said[2:] == ["text of t1"]
+
+
+def test_more_never_shows_what_an_operator_took_away_or_what_is_gone() -> None:
+    peer = OnePeer(policy=Policy(backlog_outputs=2))
+    peer.accept("t1", "mine")
+    peer.accept("t2", "secret")
+    peer.do(Operate(what="drop", who="op", outputs=(peer.of("t2"),)))
+    peer.accept("t3", "lost")
+    peer.accept("t4", "kept")
+    peer.erased(peer.waiting("t3").body)
+    peer.message()
+    assert peer.fate("t1") == ("dropped", "backlog_full")
+    assert peer.fate("t2") == ("dropped", "operator")
+    assert peer.fate("t3") == ("dropped", "text_gone")
+    assert peer.said == ["kept"]
+    peer.finish("hello")
+    peer.ok()
+    peer.ok()
+    peer.message("/more")
+    assert peer.said[-1] == "mine"
+    peer.ok()
+    peer.message("/more")
+    assert said(peer, "nothing_more")
+
+
+def test_more_with_a_remainder_needs_no_choice() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=PART, quota_replies=2))
+    peer.message()
+    peer.finish("x" * PART * 3)
+    peer.ok()
+    peer.ok()
+    peer.wait(MINUTE)
+    peer.message("/more")
+    acted = peer.last.events[0]
+    assert isinstance(acted, OperatorActed)
+    assert acted.outputs == ()
+    assert peer.requests[-1].remainder
+
+
+def test_reset_begins_anew_and_drops_nothing() -> None:
+    peer = OnePeer()
+    peer.do(Bind(session="s", who="op"))
+    peer.accept("t1", "news")
+    peer.message("/reset")
+    assert peer.last.effects[0] == ResetSession("s", 1)
+    assert peer.said == ["news"], "what was queued leaves; the notice is not kept for later"
+    assert peer.state.turn is None
+    peer.ok()
+    peer.message("/reset")
+    assert said(peer, "session_reset")
+
+
+def test_cancel_ends_the_turn_as_cancelled() -> None:
+    peer = OnePeer()
+    peer.message("long work")
+    assert peer.state.turn is not None
+    turn = peer.state.turn.turn_id
+    peer.do(TakeTurn(turn_id=turn, agent="echo"))
+    peer.message("/cancel")
+    assert peer.types[0] == "turn_cancelled"
+    assert peer.last.effects[0] == Withdraw(turn, "echo")
+    assert said(peer, "turn_cancelled")
+    with pytest.raises(TurnNotOpen):
+        peer.do(FinishTurn(turn_id=turn, status="completed", text="too late"))
+    peer.ok()
+    peer.message("/cancel")
+    assert said(peer, "nothing_to_cancel")
+
+
+def test_cancel_goes_on_with_the_message_behind() -> None:
+    peer = OnePeer()
+    peer.message("first")
+    peer.message("second")
+    peer.message("/cancel")
+    assert peer.types[:2] == ["turn_cancelled", "turn_started"]
+    assert peer.state.turn is not None
+    assert peer.texts[peer.state.turn.message.body] == "second"
+
+
+def test_messages_of_one_poll_are_read_in_their_order() -> None:
+    """`hello` and `/cancel` in one poll come to the same as in two."""
+    peer = OnePeer()
+    peer.hears("hello")
+    peer.hears("/cancel")
+    peer.do(Facts(()))
+    assert peer.types[:2] == ["turn_started", "turn_cancelled"]
+    assert said(peer, "turn_cancelled")
+    assert peer.state.turn is None
+
+
+def test_an_operator_cancels() -> None:
+    peer = OnePeer()
+    with pytest.raises(TurnNotOpen):
+        peer.do(CancelTurn("op"))
+    peer.message()
+    peer.do(CancelTurn("op"))
+    assert peer.types == ["turn_cancelled"]
+    assert peer.state.turn is None
+
+
+def test_a_stranger_gets_nothing() -> None:
+    peer = OnePeer(allowed=False)
+    peer.message("hello?")
+    peer.message("/more")
+    assert peer.types == ["access_refused"]
+    assert peer.state.inbox == ()
+    assert peer.state.turn is None
+    assert not peer.sends
+    assert peer.fetched == [], "its words are not even read"
+    peer.do(Grant("op"))
+    assert peer.types == ["access_granted"]
+    peer.do(Grant("op"))
+    assert peer.types == []
+    peer.message("hello")
+    assert peer.types == ["turn_started"]
+
+
+@pytest.mark.parametrize("text", ["/more please", "more", "//more", "/resett", "/cancel" + " " * 20])
+def test_other_messages_are_for_the_agent(text: str) -> None:
+    peer = OnePeer()
+    peer.message(text)
+    assert peer.types == ["turn_started"]
+
+
+def test_long_messages_are_not_read_to_know_that_they_are_no_words() -> None:
+    peer = OnePeer()
+    peer.message("x" * 17)
+    assert peer.fetched == []
+
+
+def test_a_notice_is_never_the_last_reply_while_a_turn_is_open() -> None:
+    peer = OnePeer(policy=Policy(quota_replies=2)).met()
+    peer.message("work")
+    assert peer.state.turn is not None
+    peer.message("/more")
+    assert peer.said == ["hello"], "the reply of a second ago counts on, so one is left: it belongs to the open turn"
+    peer.wait(MINUTE)
+    peer.message("/more")
+    assert said(peer, "nothing_more")
+    peer.ok()
+    peer.finish("done")
+    assert peer.said[-1] == "done"
+
+
+def test_without_an_open_turn_a_notice_may_be_the_last() -> None:
+    peer = OnePeer(policy=Policy(quota_replies=1))
+    peer.message("/more")
+    assert said(peer, "nothing_more")
+    assert peer.requests[-1].kind == "notice"
+    assert peer.requests[-1].charge.share == 0
+
+
+def test_a_notice_keeps_to_the_pace() -> None:
+    peer = OnePeer()
+    peer.paced_until = peer.now + SECOND
+    peer.message("/more")
+    assert not peer.sends
+    peer.wait(HOUR)
+    peer.look()
+    assert not peer.sends, "it is not kept for later"
+
+
+def test_words_in_observe_mode_are_answered_beyond_the_quota() -> None:
+    peer = OnePeer(policy=Policy(quota_replies=1, mode="observe"))
+    peer.message("/more")
+    peer.ok()
+    peer.message("/more", not_before=0)
+    assert len(peer.sends) == 2
+    assert peer.requests[-1].lifted == "quota_spent"
+
+
+def test_english_where_the_locale_says_so() -> None:
+    peer = OnePeer(locale="en-GB")
+    peer.message("/cancel")
+    assert peer.said == ["Nothing is running."]
