@@ -15,7 +15,7 @@ SHOWN_MAX = 10
 
 
 class Names(msgspec.Struct, frozen=True):
-    """Accounts, and the address of each peer's stream as far as it was not erased."""
+    """Accounts, the account of each stream, and the address of each peer as far as it was not erased."""
 
     accounts: tuple[str, ...]
     account: dict[str, str]  # stream -> account
@@ -27,11 +27,8 @@ class Names(msgspec.Struct, frozen=True):
         return self.address.get(stream, stream)
 
     def account_of(self, stream: str) -> str:
-        """The account of a stream; "" where it was erased and there are several."""
-        if stream.startswith("bot-"):
-            return stream.removeprefix("bot-")
-        only = self.accounts[0] if len(self.accounts) == 1 else ""
-        return self.account.get(stream, only)
+        """The account of a stream."""
+        return stream.removeprefix("bot-") if stream.startswith("bot-") else self.account.get(stream, "")
 
     def bot_of(self, stream: str) -> str:
         """The stream of the bot that a peer talks to."""
@@ -40,7 +37,7 @@ class Names(msgspec.Struct, frozen=True):
     def find(self, text: str) -> str:
         """The stream of a peer by its address, its stream, the channel's id, or a unique beginning of these.
         Raises NotFound with near ones, or Ambiguous."""
-        known = {**{a: s for s, a in self.address.items()}, **{s: s for s in self.account}}
+        known = {**{a: s for s, a in self.address.items()}, **{s: s for s in self.account if s.startswith("peer-")}}
         if text in known:
             return known[text]
         matches = sorted({s for name, s in known.items() if name.startswith(text) or name.endswith(f":{text}")})
@@ -60,13 +57,12 @@ def _listed(names: list[str]) -> str:
 async def read_names(reader: Reader) -> Names:
     """The names that a log knows."""
     accounts = tuple(sorted(claim.account for claim in await reader.claims()))
-    account: dict[str, str] = {}
+    account = dict(await reader.accounts_of())
     address: dict[str, str] = {}
     called: dict[str, str] = {}
     for name in accounts:
         channel, short = parse_address(name).channel, parse_address(name).account
         for row in await reader.addresses(name):
-            account[row.stream] = name
             if row.peer:
                 address[row.stream] = str(Address(channel, short, row.peer))
                 called[row.stream] = row.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import tzinfo
 from typing import Any, TextIO
 
@@ -9,6 +10,13 @@ import msgspec
 
 from actors.moments import show_moment
 from events.base import Millis
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """A text of strangers that cannot command the terminal: control characters become U+FFFD; tabs and line feeds stay."""
+    return _CONTROL.sub("\ufffd", text)
 
 
 class Printer:
@@ -21,13 +29,13 @@ class Printer:
         self.json, self.quiet, self.zone = json, quiet, zone
 
     def row(self, data: Any, text: str) -> None:
-        """One record: `data` (a struct or a mapping with stable keys) as a JSON line, else `text`."""
-        self._out.write(f"{msgspec.json.encode(data).decode() if self.json else text}\n")
+        """One record: `data` (a struct or a mapping with stable keys) as a JSON line, else `text`, which cannot command the terminal."""
+        self._out.write(f"{msgspec.json.encode(data).decode() if self.json else plain(text)}\n")
 
     def line(self, text: str = "") -> None:
         """Text that says nothing the rows do not say; left out of JSON."""
         if not self.json:
-            self._out.write(f"{text}\n")
+            self._out.write(f"{plain(text)}\n")
 
     def raw(self, text: str) -> None:
         """Text as it is, without a newline, whatever the mode."""
@@ -40,7 +48,7 @@ class Printer:
     def talk(self, text: str) -> None:
         """Something about the work, not of it; silent with -q."""
         if not self.quiet:
-            self._err.write(f"{text}\n")
+            self._err.write(f"{plain(text)}\n")
 
     def time(self, at: Millis) -> str:
         """A time in the printer's zone, which is named."""

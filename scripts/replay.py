@@ -17,6 +17,7 @@ from events.backlog import Output
 from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer_state import PeerState
+from scripts.case import counted
 from scripts.names import Names, find_peer, read_names
 from scripts.printing import Printer
 from scripts.world import World, events_of, fold, view_of
@@ -27,9 +28,10 @@ IDS_SHOWN_MAX = 5
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Up to where, and of whom. `until_position` 0 = the end; `now` is the instant for which quota and share are counted."""
+    """Up to where, and of whom. `until_position` 0 = the end; `now` is the instant for which quota and share are counted,
+    None = that of the last event."""
 
-    now: Millis
+    now: Millis | None = None
     peer: str = ""
     until_position: int = 0
     until: Millis | None = None
@@ -83,10 +85,12 @@ async def replay(
     stream = await find_peer(reader, names, options.peer) if options.peer else ""
     pages = events_of(reader, names, stream, until=options.until_position, by=options.until)
     world = await fold(pages, progress)
+    now = world.at if options.now is None else options.now
     for name in sorted(world.peers, key=names.show):
-        report, fact = report_of(world, names, name, options.now, printer.time)
+        report, fact = report_of(world, names, name, now, printer.time)
         printer.row(report, describe(report, fact, printer))
-    printer.talk(f"{len(world.peers)} peers, {len(world.bots)} bots, up to position {world.position}")
+    counts = f"{counted(len(world.peers), 'peer', 'peers')}, {counted(len(world.bots), 'bot', 'bots')}"
+    printer.talk(f"{counts}, up to position {world.position}")
     return world
 
 
