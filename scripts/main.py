@@ -19,6 +19,7 @@ from scripts.exits import ExitCode, Misused, code_of
 from scripts.options import Options
 
 VERBS: dict[str, tuple[str, str]] = {
+    "run": ("scripts.run", "run the gateway in the foreground"),
     "login": ("scripts.login", "log an account in: `login weixin --account A`"),
     "accounts": ("scripts.accounts", "list, start, stop, restart or log out accounts"),
     "access": ("scripts.access", "grant or refuse a peer access to the bot"),

@@ -1,0 +1,199 @@
+"""The composition root: everything that one gateway process is made of, started in order and stopped in reverse.
+
+Configuration, secrets, log and listeners come first; accounts are claimed last, so that a start that cannot work takes nothing away
+from an instance that does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from actors.agents import AgentHub
+from actors.channels.weixin.link import open_link
+from actors.gateway.agents import AgentListener
+from actors.gateway.finding import Finder
+from actors.gateway.http import HttpListener
+from actors.gateway.listen import Listen
+from actors.gateway.metrics import Metrics
+from actors.gateway.service import Agents, Service
+from actors.gateway.tidings import Tidings
+from actors.life import AccountLife, AccountSpec, OpenLink, Process
+from actors.runtime.clock import BootClock, Clock
+from actors.runtime.scheduler import LoopScheduler
+from events.base import Recorded
+from events.peer_state import PeerState
+from events.streams import Address
+from scripts.config import Account, Config
+from scripts.credentials import LoginFile
+from scripts.desk import Desk, Peers
+from scripts.exits import ExitCode
+from scripts.opening import log_path
+from scripts.retention import Retention
+from scripts.simulators.clock import FollowedClock
+from scripts.spooling import take_in
+from scripts.version import program_version
+from store.sqlite import SqliteLog
+
+logger = logging.getLogger("replyledger")
+
+CHANNELS: dict[str, OpenLink] = {"weixin": open_link}
+"""How each channel is opened."""
+
+
+class GatewayProcess:
+    """One running gateway. `ended` resolves to the exit code when something in it asks for the end."""
+
+    def __init__(self, config: Config, log: SqliteLog, scheduler: LoopScheduler) -> None:
+        self.config, self.log, self.scheduler = config, log, scheduler
+        self.instance = f"i-{scheduler.ids.token(6)}"
+        self.ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+        self.lives: dict[str, AccountLife] = {}
+        self.finder = Finder(self.lives, log)
+        self._desk = Desk(log, self.finder)
+        self.hub = AgentHub(scheduler, Peers(self.finder), self._desk, self._agents_changed)
+        self.registry = CollectorRegistry()
+        self.metrics = Metrics(self.registry, self.lives)
+        self.service = Service(
+            self.lives,
+            log=log,
+            scheduler=scheduler,
+            instance=self.instance,
+            version=program_version(),
+            agents=Agents(self.hub.views),
+            simulated=config.clock is not None,
+        )
+        self._desk.gateway = self.service
+        self._tidings = Tidings()
+        self._retention = Retention(self.lives, log, scheduler, config.bodies_ms)
+        for account in config.accounts:
+            self.lives[account.name] = self._life(account)
+
+    # --- accounts -------------------------------------------------------------------------------------------------
+
+    def _life(self, account: Account) -> AccountLife:
+        process = Process(
+            log=self.log,
+            scheduler=self.scheduler,
+            hub=self.hub,
+            instance=self.instance,
+            program=program_version(),
+            simulated=self.config.clock is not None,
+            on_log_failed=self._log_failed,
+        )
+        return AccountLife(
+            spec_of(account, self.config),
+            process,
+            open_link=CHANNELS[account.channel],
+            logins=LoginFile(self.config.state_dir, account.name),
+            on_state=self._account_state,
+            on_change=self._peer_changed,
+        )
+
+    def _account_state(self, life: AccountLife) -> None:
+        states = {x.state for x in self.lives.values()}
+        if states == {"fenced"}:
+            self._end(ExitCode.REPLACED)
+        if life.state == "login_lost" and self.config.account(life.spec.address.account).exit_on_login_lost:
+            self._end(ExitCode.LOGIN_LOST)
+
+    def _peer_changed(self, stream: str, recorded: tuple[Recorded, ...], _state: PeerState) -> None:
+        self.metrics.count(recorded)
+        for tiding in self._tidings.of(recorded):
+            self.hub.delivery_changed(tiding.delivery, tiding.state, tiding.reason)
+        self.service.changed(stream)
+
+    def _agents_changed(self) -> None:
+        for life in self.lives.values():
+            life.account.wake_all()
+
+    def _log_failed(self, error: BaseException) -> None:
+        logger.critical("the log failed, so this process ends: %s", error)
+        self._end(ExitCode.FAILED)
+
+    def _end(self, code: ExitCode) -> None:
+        if not self.ended.done():
+            self.ended.set_result(code)
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Claim the accounts and take in what was left in the spool."""
+        for life in self.lives.values():
+            await life.start()
+        await take_in(self.config.state_dir, self.service)
+        self._retention.start()
+
+    async def stop(self) -> None:
+        """Release the accounts; what waits stays in the log."""
+        self.service.stopping = True
+        self._retention.stop()
+        self.hub.close()
+        for life in self.lives.values():
+            await life.stop("stopped")
+
+    async def reload(self, config: Config) -> None:
+        """Take over what may change while running: policies, access, locale."""
+        self.config = config
+        for account in config.accounts:
+            life = self.lives.get(account.name)
+            if life is not None:
+                await life.reconfigure(spec_of(account, config))
+
+
+def spec_of(account: Account, config: Config) -> AccountSpec:
+    """An account for its life."""
+    return AccountSpec(
+        address=Address(account.channel, account.name),
+        policy=account.policy,
+        access=account.access,
+        locale=config.locale,
+        typing=account.typing,
+    )
+
+
+@asynccontextmanager
+async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen, Listen]]:
+    """A gateway from its listeners to its accounts: (process, HTTP, agents). Raises ConfigRefused, CannotOpen, OSError."""
+    http_token, agents_token = config.token(config.http), config.token(config.agents)
+    async with AsyncExitStack() as stack:
+        clock = await _clock(config, stack)
+        scheduler = LoopScheduler(clock=clock)
+        stack.callback(scheduler.close)
+        if isinstance(clock, FollowedClock):
+            clock.on_jump(lambda _now: scheduler.clock_moved())
+        log = await SqliteLog.open(_state_dir(config), at=clock.now())
+        stack.push_async_callback(log.close)
+        process = GatewayProcess(config, log, scheduler)
+        http = HttpListener(
+            process.service,
+            config.http.listen,
+            token=http_token.reveal() if http_token else None,
+            registry=process.registry,
+        )
+        http_at = await http.start()
+        stack.push_async_callback(http.close)
+        agents = AgentListener(
+            process.hub, config.agents.listen, clock=clock, token=agents_token.reveal() if agents_token else None
+        )
+        agents_at = await agents.start()
+        stack.push_async_callback(agents.close)
+        stack.push_async_callback(process.stop)
+        await process.start()
+        yield process, http_at, agents_at
+
+
+def _state_dir(config: Config) -> Path:
+    config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return log_path(config)
+
+
+async def _clock(config: Config, stack: AsyncExitStack) -> Clock:
+    if config.clock is None:
+        return BootClock()
+    return await stack.enter_async_context(FollowedClock(config.clock))
