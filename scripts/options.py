@@ -29,9 +29,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     verbose: int = 0
 
     @property
+    def terminal(self) -> bool:
+        """Whether somebody looks at standard output."""
+        return not self.json and sys.stdout.isatty()
+
+    @property
     def color(self) -> bool:
         """Whether standard output takes colours: it is a terminal, and NO_COLOR is not set."""
-        return not self.json and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        return self.terminal and not os.environ.get("NO_COLOR")
 
 
 def of(ctx: Any) -> Options:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from typing import Any
 
@@ -11,8 +10,6 @@ import typer
 from scripts import options
 from scripts.options import Options
 from scripts.printing import Printer
-
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def verb(about: str = "") -> typer.Typer:
@@ -37,8 +34,3 @@ def start(ctx: Any) -> tuple[Options, Printer]:
     """The global options of a verb, and where it prints."""
     given = options.of(ctx)
     return given, printer_of(given)
-
-
-def plain(text: str) -> str:
-    """A text of strangers that cannot command the terminal: control characters become U+FFFD; tabs and line feeds stay."""
-    return _CONTROL.sub("\ufffd", text)

@@ -1,0 +1,61 @@
+"""`replyledger status`."""
+
+from __future__ import annotations
+
+import typer
+
+from actors.gateway.views import AccountView, StatusView
+from actors.moments import show_span
+from scripts import showing
+from scripts.asking import asker
+from scripts.options import Options
+from scripts.printing import Printer
+from scripts.verbs import start, verb
+
+app = verb()
+
+
+@app.command()
+def status(ctx: typer.Context) -> None:
+    """Show accounts, agents and what waits, at a glance."""
+    given, printer = start(ctx)
+    found = asker(given).get(StatusView, "/v1/status")
+    printer.row(found, _summary(printer, found))
+    if given.json:
+        return
+    printer.line()
+    showing.table(given, printer, ACCOUNT_HEAD, [(a, account_cells(printer, a)) for a in found.accounts])
+    _agents(given, printer, found)
+
+
+ACCOUNT_HEAD = ("ACCOUNT", "STATE", "EPOCH", "MODE", "PEERS", "WAITING", "LAST POLL", "")
+
+
+def account_cells(printer: Printer, view: AccountView) -> tuple[str, ...]:
+    """An account as a row."""
+    said = ", ".join(filter(None, (view.reason, showing.paused(printer, view.paused_until))))
+    polled = showing.when(printer, view.last_poll_at)
+    return view.account, view.state, str(view.epoch), view.mode, str(view.peers), str(view.waiting), polled, said
+
+
+def _summary(printer: Printer, view: StatusView) -> str:
+    ready = "ready" if view.ready else f"not ready: {'; '.join(view.reasons)}"
+    lines = [
+        f"replyledger {view.version}, instance {view.instance}, {ready}",
+        f"up {show_span(view.now - view.started_at)}, since {printer.time(view.started_at)}; log at position {view.position}",
+        f"{view.peers} peers, {view.waiting} outputs wait, {view.dead} dead, {view.unknown} requests unknown",
+    ]
+    if view.ready and view.reasons:
+        lines.append("note: " + "; ".join(view.reasons))
+    if view.simulated:
+        lines.append(f"its clock is simulated: {printer.time(view.now)}")
+    return "\n".join(lines)
+
+
+def _agents(given: Options, printer: Printer, view: StatusView) -> None:
+    if not view.agents:
+        printer.line("\nno agent is connected")
+        return
+    printer.line()
+    rows = [(a, (a.agent, a.protocol, printer.time(a.connected_at), str(a.open_turns))) for a in view.agents]
+    showing.table(given, printer, ("AGENT", "PROTOCOL", "CONNECTED", "OPEN TURNS"), rows)
