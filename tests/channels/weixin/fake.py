@@ -28,6 +28,7 @@ class Say:
     status: int = 200
     headers_after: asyncio.Event | None = None
     body_after: asyncio.Event | None = None
+    location: str = ""
     cut: bool = False  # read the request, then drop the connection
 
     @property
@@ -80,7 +81,7 @@ class Server:
         if say.cut:
             assert request.transport is not None
             request.transport.abort()
-        response = web.StreamResponse(status=say.status)
+        response = web.StreamResponse(status=say.status, headers={"Location": say.location} if say.location else None)
         response.content_length = len(say.bytes)
         await response.prepare(request)
         if say.body_after:

@@ -62,7 +62,7 @@ async def test_each_call_has_a_number_of_its_own(server: Server, calls: Calls) -
 
 
 async def test_redirects_are_answers(server: Server, calls: Calls) -> None:
-    server.says("a", Say(b"elsewhere", status=307))
+    server.says("a", Say(b"elsewhere", status=307, location="/ilink/bot/b"))
     assert await calls.post("a", b"{}", timeout_ms=2_000) == Answer(status=307, body=b"elsewhere")
     assert len(server.calls) == 1
 

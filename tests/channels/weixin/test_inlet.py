@@ -112,6 +112,39 @@ async def test_a_poll_held_longer_than_advertised_is_an_empty_one(server: Server
     assert (status.polls, status.timeouts, status.consecutive_failures, status.last_error) == (2, 1, 0, "")
 
 
+async def test_an_answer_soon_after_the_advertised_time_is_taken(server: Server, opened: Opened) -> None:
+    """Equal times would race, and lose what the server believes to have delivered."""
+    answer = asyncio.Event()
+    server.says(
+        "getupdates", Say(updates("c1", longpolling_timeout_ms=20)), Say(updates("c2", "hi"), headers_after=answer)
+    )
+    polling = Polling(opened(server.url))
+    await server.until(lambda: len(server.to("getupdates")) == 2)
+    await asyncio.sleep(0.06)
+    answer.set()
+    await polling.room.until(lambda: len(polling.polled) == 2)
+    await polling.stop()
+    assert (polling.polled[1].cursor, polling.room.link.inlet.status.timeouts) == ("c2", 0)
+
+
+async def test_a_connection_that_never_stands_is_trouble(opened: Opened) -> None:
+    """Only a server that was reached can leave a poll open."""
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # a TLS handshake that nobody answers
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(silent, "127.0.0.1", 0) as listener:
+        room = opened(f"https://127.0.0.1:{listener.sockets[0].getsockname()[1]}", grace_ms=30)
+        room.link.inlet._hold_ms = 30
+        polling = Polling(room)
+        await room.until(lambda: room.link.inlet.status.consecutive_failures == 1)
+        await polling.stop()
+    assert room.link.inlet.status.last_error == "no connection: TimeoutError"
+    assert room.link.inlet.status.timeouts == 0
+
+
 async def test_a_server_that_says_nothing_of_its_hold_gets_35_s(server: Server, opened: Opened) -> None:
     server.says("getupdates", Say({"ret": 0, "longpolling_timeout_ms": 0}))
     room = opened(server.url)

@@ -68,6 +68,7 @@ async def test_failures_rest_and_are_nobodys_outcome(server: Server, room: Room,
     room.link.outlet.typing(PEER, "ctx", True)
     await room.until(lambda: not room.link.outlet._signs._tasks)  # type: ignore[union-attr]  # the fixture made them
     room.link.outlet.typing(PEER, "ctx", True)
+    assert not room.link.outlet._signs._tasks  # type: ignore[union-attr]  # the fixture made them
     assert (len(server.to("getconfig")), server.to("sendtyping"), room.reports) == (1, [], [])
     room.clock.advance(typing_sign.RETRY_MS)
     server.says("getconfig", TICKET)

@@ -59,6 +59,8 @@ def refused(failure: Any, code: int, error: str = "") -> Refused:
         (200, {"ret": 0, "errcode": -14}, refused("login_lost", -14)),
         (200, {"ret": -2, "errcode": -14}, refused("login_lost", -14)),
         (200, {"ret": "-14"}, refused("login_lost", -14)),
+        (200, {"errcode": -14, "message_id": ID}, refused("login_lost", -14)),
+        (200, {"ret": 0, "errcode": -3, "message_id": ID}, Accepted(message_id=str(ID))),
         # HTTP before JSON
         (
             400,
