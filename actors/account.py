@@ -153,6 +153,12 @@ class Account:
         """The login is gone, known before it is durable: nobody may try to send meanwhile."""
         self.view = msgspec.structs.replace(self.view, login_lost=True)
 
+    def agents_changed(self) -> None:
+        """An agent came or went."""
+        if self.hub.agents == 0:
+            self.view = msgspec.structs.replace(self.view, agentless_since=self.scheduler.clock.now())
+        self.wake_all()
+
     def note_block(self, stream: str, reason: Reason | None) -> None:
         """What keeps a peer from sending, None = nothing; one warning for each time that its share is spent."""
         before = self.blocked.get(stream)

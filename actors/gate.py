@@ -120,7 +120,7 @@ def notice_due_at(state: PeerState, view: BotView) -> Millis | None:
     turn, after_ms = state.turn, view.policy.notice_after_ms
     if turn is None or turn.noticed or view.agents > 0 or after_ms == 0:
         return None
-    return turn.message.at + after_ms
+    return max(turn.message.at, view.agentless_since) + after_ms
 
 
 def next_due_at(state: PeerState, view: BotView, now: Millis) -> Millis | None:

@@ -311,7 +311,13 @@ class AccountLife:
             scheduler=process.scheduler,
             log=LoopLog(process.log, process.on_log_failed),
             hub=process.hub,
-            view=BotView(account=spec.address.bot, epoch=0, policy=spec.policy, locale=spec.locale),
+            view=BotView(
+                account=spec.address.bot,
+                epoch=0,
+                policy=spec.policy,
+                locale=spec.locale,
+                agentless_since=process.scheduler.clock.now(),
+            ),
             access=spec.access,
         )
         account.on_fenced = self._fenced

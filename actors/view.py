@@ -41,6 +41,7 @@ class BotView(msgspec.Struct, frozen=True, kw_only=True):
     paused_until: Millis | None = 0  # for the peer that looks; None = until resumed
     allowed: bool = True  # whether the configuration lets the peer that looks talk to the bot
     agents: int = 0  # agents that are connected
+    agentless_since: Millis = 0  # when the last one left, or this life began
     locale: str = "zh-CN"
     can_quote: bool = False  # whether the channel can show a quote
     typing: bool = False

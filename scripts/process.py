@@ -42,6 +42,9 @@ from store.sqlite import SqliteLog
 
 logger = logging.getLogger("replyledger")
 
+SALT_BYTES = 32
+"""The salt of a new log; an existing one has its own."""
+
 CHANNELS: dict[str, OpenLink] = {"weixin": open_link}
 """How each channel is opened."""
 
@@ -110,7 +113,7 @@ class GatewayProcess:
 
     def _agents_changed(self) -> None:
         for life in self.lives.values():
-            life.account.wake_all()
+            life.account.agents_changed()
 
     def _log_failed(self, error: BaseException) -> None:
         logger.critical("the log failed, so this process ends: %s", error)
@@ -167,7 +170,8 @@ async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen,
         stack.callback(scheduler.close)
         if isinstance(clock, FollowedClock):
             clock.on_jump(lambda _now: scheduler.clock_moved())
-        log = await SqliteLog.open(_state_dir(config), at=clock.now())
+        salt = bytes.fromhex(scheduler.ids.token(SALT_BYTES))
+        log = await SqliteLog.open(_state_dir(config), salt=salt, at=clock.now())
         stack.push_async_callback(log.close)
         process = GatewayProcess(config, log, scheduler)
         http = HttpListener(
