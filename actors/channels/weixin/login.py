@@ -176,8 +176,8 @@ def _confirmed(login: Login, answer: QrStatus) -> Login:
 
 
 async def log_in(
-    *,
     base_url: str = address.DEFAULT_BASE_URL,
+    *,
     tokens: tuple[str, ...] = (),
     ids: Ids,
     show: Callable[[str], None],
