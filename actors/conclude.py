@@ -45,10 +45,11 @@ def conclude(draft: Draft, command: Conclude) -> None:
 
 
 def abandon(draft: Draft, command: Abandon) -> None:
-    """The request never got to an outlet: nothing was sent, nothing is charged."""
+    """The request never got to an outlet: nothing was sent, nothing is charged. Tried again at once, and then more slowly."""
     request = draft.state.request
     if request is not None and request.request == command.request:
-        draft.add(SendFailed(request=request.request, failure="not_sent", retry_at=draft.now))
+        retry_at = draft.now if draft.state.retries == 0 else draft.now + _backoff_ms(draft.state.retries - 1)
+        draft.add(SendFailed(request=request.request, failure="not_sent", retry_at=retry_at))
 
 
 def close_stale(draft: Draft) -> None:
@@ -75,27 +76,33 @@ def _refused(draft: Draft, request: OpenRequest, outcome: Refused) -> None:
     error = draft.store("error", outcome.error)[0] if outcome.error else ""
     retry_at = 0
     if outcome.failure in ("not_sent", "too_late"):
-        retry_at = draft.now + min(RETRY_MS_MAX, RETRY_MS_MIN << min(draft.state.retries, 16))
+        retry_at = draft.now + _backoff_ms(draft.state.retries)
     draft.add(
         SendFailed(request=request.request, failure=outcome.failure, code=outcome.code, retry_at=retry_at, error=error)
     )
     match outcome.failure:
         case "blocked":
-            _drop_token(draft, request)
+            _drop_token(draft, request, "refused")
             _set_aside(draft, tuple(o for o in _still(draft, request) if o.refusals >= REFUSALS_MAX))
         case "bad_request" | "http_refused":
             _set_aside(draft, _still(draft, request))
-        case "login_lost" | "not_sent" | "too_late":
+        case "login_lost":
+            _drop_token(draft, request, "login_lost")  # it went with the login; the bot hears of that a moment later
+        case "not_sent" | "too_late":
             pass
         case _:
             assert_never(outcome.failure)
 
 
-def _drop_token(draft: Draft, request: OpenRequest) -> None:
+def _backoff_ms(retries: int) -> int:
+    return min(RETRY_MS_MAX, RETRY_MS_MIN << min(retries, 16))
+
+
+def _drop_token(draft: Draft, request: OpenRequest, reason: str) -> None:
     """Unless a newer message brought a newer token meanwhile."""
     token = draft.state.token
     if token is not None and token.body == request.token:
-        draft.add(ContextTokenDropped(body=token.body, reason="refused"))
+        draft.add(ContextTokenDropped(body=token.body, reason=reason))
 
 
 def _set_aside(draft: Draft, outputs: tuple[Output, ...]) -> None:

@@ -123,7 +123,8 @@ def _operate(draft: Draft, command: Operate) -> None:
                 draft.add(OutputDropped(output=output, reason="operator"))
             draft.reply = chosen
         case "retry" | "discard":
-            chosen = _chosen(command, tuple(d.output for d in state.dead if d.output.body))
+            dead = (d.output for d in state.dead if d.output.body and d.output.output not in state.carried)
+            chosen = _chosen(command, tuple(dead))
             draft.add(OperatorActed(who=command.who, what=command.what, outputs=chosen))
             draft.reply = chosen
         case _:
@@ -143,9 +144,8 @@ def _chosen(command: Operate, candidates: tuple[Output, ...]) -> tuple[Output, .
 def _expire(draft: Draft, command: ExpireBodies) -> None:
     """Erase what nothing that waits needs any more."""
     state = draft.state
-    needed = {o.body for o in (*state.queue, *state.answers)} | {m.body for m in state.inbox}
-    if state.turn:
-        needed.add(state.turn.message.body)
+    messages = (*state.inbox, *((state.turn.message,) if state.turn else ()))
+    needed = {o.body for o in (*state.queue, *state.answers)} | {b for m in messages for b in (m.body, *m.media)}
     if state.request:
         needed |= {state.request.body, state.request.token}
     if state.token and command.reason == "expired":

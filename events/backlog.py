@@ -38,12 +38,14 @@ class Dead(Part, frozen=True, kw_only=True):
     reason: str
     at: Millis
     request: str = ""  # the request that ended it, if one did
+    reached: int = 0  # how far into its text an unknown request went that was its last
 
 
 def over_count(queue: tuple[Output, ...], carried: frozenset[str], incoming: int, policy: Policy) -> tuple[Output, ...]:
-    """The oldest outputs that must go so that `incoming` more fit into the backlog. What an open request carries stays."""
+    """The oldest outputs that must go so that `incoming` more fit into the backlog. What an open request carries stays, and so
+    does the newest: it would make room for outputs that are just leaving."""
     excess = len(queue) + incoming - policy.backlog_outputs
-    free = [o for o in queue if o.output not in carried]
+    free = [o for o in queue[: len(queue) if incoming else -1] if o.output not in carried]
     return tuple(free[: max(0, excess)])
 
 

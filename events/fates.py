@@ -97,7 +97,7 @@ class Fates:
             return
         for output in event.outputs:
             track = self._accept(output, on)
-            track.lane = "push" if event.what == "retry" else "answer"
+            track.lane = "push" if event.what == "retry" and track.output.origin != "inbound" else "answer"
             track.waiting, track.ended, track.since = True, None, on.at
             track.waits.append(Wait(at=on.at, why=event.what))
 

@@ -208,8 +208,8 @@ class FallbackUsed(Event, frozen=True, kw_only=True, tag="fallback_used"):
 
 
 class OperatorActed(Event, frozen=True, kw_only=True, tag="operator_acted"):
-    """Somebody changed what waits. `retry` puts outputs into the backlog, `more` gives the rest of them as an answer to
-    `message`, `drop` and `discard` are followed by OutputDropped."""
+    """Somebody changed what waits. `retry` lets outputs wait again where they waited before, `more` gives the rest of them
+    as an answer to `message`, `drop` is followed by OutputDropped for each, `discard` forgets them."""
 
     who: str
     what: Literal["retry", "more", "drop", "discard", "flush"]

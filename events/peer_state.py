@@ -1,18 +1,19 @@
-"""A peer as the log tells it: the state, and the fold of its events.
+"""The fold of a peer's events.
 
-`evolve` reads no clock and no policy: what a decision depended on is in its events. The state is bounded, whatever the stream's length.
+`evolve` reads no clock and no policy: what a decision depended on is in its events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from events import peer_sends as sends
 from events import quota
-from events.backlog import Dead, Fate, Output, bury
-from events.base import Carried, Event, Kind, Millis, Part
+from events.backlog import Dead, Fate, Output
+from events.base import Event, Millis
 from events.errors import FoldError
 from events.peer import (
     AccessGranted,
@@ -40,108 +41,14 @@ from events.peer import (
     TurnStarted,
     UnknownResolved,
 )
-from events.quota import Charge, Window
+from events.peer_shapes import Message, OpenRequest, OpenTurn, PeerState, Token
+
+__all__ = ["FOLDS", "FOLD_VERSION", "Message", "OpenRequest", "OpenTurn", "PeerState", "Token", "evolve"]
 
 FOLD_VERSION = 1
 """Raised whenever the fold changes; a snapshot of another version is ignored."""
 
 _to = msgspec.structs.replace
-
-
-class Token(Part, frozen=True, kw_only=True):
-    """The newest context token."""
-
-    body: str
-    message: str
-    generation: int
-
-
-class Message(Part, frozen=True, kw_only=True):
-    """A message of the peer that is not yet a turn."""
-
-    message: str
-    body: str
-    at: Millis
-    sent_at: Millis
-    total: int = 0  # bytes of its text
-    contents: tuple[str, ...] = ("text",)
-    media: tuple[str, ...] = ()
-    quote: str = ""
-
-
-class OpenTurn(Part, frozen=True, kw_only=True):
-    """The turn that an agent must still answer."""
-
-    turn_id: str
-    message: Message
-    session: str
-    started_at: Millis
-    agent: str = ""  # who has it, "" = nobody yet
-    noticed: bool = False  # its sender was told that it waits
-
-
-class OpenRequest(Part, frozen=True, kw_only=True):
-    """A request without an outcome."""
-
-    request: str
-    kind: Kind
-    epoch: int
-    login: int
-    requested_at: Millis
-    body: str
-    token: str = ""
-    carried: tuple[Carried, ...] = ()
-    left_out: tuple[str, ...] = ()
-    part: int = 1
-    parts: int = 1
-    remainder: bool = False
-    quote: str = ""
-
-
-class PeerState(Part, frozen=True, kw_only=True):
-    """What the log says of a peer."""
-
-    version: int = 0
-    at: Millis = 0
-    session: str = ""
-    resets: int = 0
-    access: bool = False  # granted by an operator, beside what the configuration grants
-    token: Token | None = None
-    window: Window | None = None
-    charges: tuple[Charge, ...] = ()
-    inbox: tuple[Message, ...] = ()
-    turn: OpenTurn | None = None
-    queue: tuple[Output, ...] = ()  # the backlog, oldest first
-    answers: tuple[Output, ...] = ()  # answers and remainders, oldest first
-    request: OpenRequest | None = None
-    retry_at: Millis = 0  # after a send that provably never left
-    retries: int = 0
-    dead: tuple[Dead, ...] = ()
-
-    @property
-    def window_number(self) -> int:
-        """The current window's number, 0 without one."""
-        return self.window.number if self.window else 0
-
-    @property
-    def open_turns(self) -> int:
-        """Turns that will want a reply: the open one and the messages behind it."""
-        return len(self.inbox) + (1 if self.turn else 0)
-
-    @property
-    def carried(self) -> frozenset[str]:
-        """Outputs that the open request carries."""
-        return frozenset(c.output for c in self.request.carried) if self.request else frozenset()
-
-    @property
-    def remainders(self) -> tuple[Output, ...]:
-        """Answers that an earlier window could not finish."""
-        return tuple(a for a in self.answers if a.window < self.window_number)
-
-    @property
-    def waiting(self) -> int:
-        """How many outputs wait."""
-        return len(self.queue) + len(self.answers)
 
 
 def evolve(state: PeerState, event: Event, *, version: int, at: Millis, epoch: int) -> PeerState:
@@ -208,6 +115,8 @@ def _turn_started(state: PeerState, event: TurnStarted, at: Millis, _epoch: int)
     message = next((m for m in state.inbox if m.message == event.message), None)
     if message is None:
         raise FoldError(f"turn {event.turn_id} starts from message {event.message}, which does not wait")
+    if state.turn is not None:
+        raise FoldError(f"turn {event.turn_id} starts while {state.turn.turn_id} is open")
     turn = OpenTurn(turn_id=event.turn_id, message=message, session=event.session, started_at=at)
     return _to(state, turn=turn, inbox=_without_message(state, event.message))
 
@@ -265,16 +174,25 @@ def _operator_acted(state: PeerState, event: OperatorActed, at: Millis, _epoch: 
         for o in event.outputs
     )
     match event.what:
-        case "retry":
-            return _to(_forget(state, names), queue=(*_others(state.queue, names), *fresh), inbox=inbox)
-        case "more":
-            return _to(_forget(state, names), answers=(*_others(state.answers, names), *fresh), inbox=inbox)
+        case "retry" | "more":
+            return _to(_revived(state, names, fresh, all_answers=event.what == "more"), inbox=inbox)
         case "discard":
             return _to(_forget(state, names), inbox=inbox)
         case "flush":
             return _to(state, retry_at=0, inbox=inbox)
         case "drop":
             return _to(state, inbox=inbox)
+
+
+def _revived(state: PeerState, names: frozenset[str], fresh: tuple[Output, ...], *, all_answers: bool) -> PeerState:
+    """Outputs wait again, each in one lane: an answer never becomes a push."""
+    answers = tuple(o for o in fresh if all_answers or o.origin == "inbound")
+    pushes = tuple(o for o in fresh if o not in answers)
+    return _to(
+        _forget(state, names),
+        queue=(*sends.others(state.queue, names), *pushes),
+        answers=(*sends.others(state.answers, names), *answers),
+    )
 
 
 def _body_erased(state: PeerState, event: BodyErased, _at: Millis, _epoch: int) -> PeerState:
@@ -289,154 +207,23 @@ def _body_erased(state: PeerState, event: BodyErased, _at: Millis, _epoch: int) 
     )
 
 
-# --- sends --------------------------------------------------------------------------------------------------------
-
-
-def _send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: int) -> PeerState:
-    if state.request is not None:
-        raise FoldError(f"request {event.request} while {state.request.request} is open")
-    request = OpenRequest(
-        request=event.request,
-        kind=event.kind,
-        epoch=epoch,
-        login=event.login,
-        requested_at=at,
-        body=event.body,
-        token=event.token,
-        carried=event.carried,
-        left_out=event.left_out,
-        part=event.part,
-        parts=event.parts,
-        remainder=event.remainder,
-        quote=event.quote,
-    )
-    charge = Charge(
-        request=event.request,
-        kind=event.kind,
-        requested_at=at,
-        window=state.window_number,
-        remainder=event.remainder,
-    )
-    turn = _to(state.turn, noticed=True) if state.turn and event.kind == "notice" else state.turn
-    charges = (*quota.prune(state.charges, state.window_number, at), charge)
-    return _to(state, request=request, charges=charges, retry_at=0, turn=turn)
-
-
-def _send_succeeded(state: PeerState, event: SendSucceeded, at: Millis, _epoch: int) -> PeerState:
-    request = _closing(state, event.request)
-    state = _to(state, request=None, retries=0, charges=quota.settle(state.charges, event.request, at))
-    for carried in request.carried:
-        state = _arrived(state, request, carried, event.message_id, at)
-    return state
-
-
-def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_id: str, at: Millis) -> PeerState:
-    """An output after a part of it was accepted."""
-    output = _find(state, carried.output)
-    if output is None:
-        return state
-    parts = output.remainder_parts + (1 if request.remainder else 0)
-    after = _to(output, start=carried.end, refusals=0, remainder_parts=parts)
-    if not message_id:
-        state = _to(state, dead=bury(state.dead, _dead(after, "unconfirmed", "no_message_id", at, request.request)))
-    if output in state.answers and not carried.whole:
-        return _to(state, answers=_replaced(state.answers, after))
-    if message_id and not carried.whole:
-        state = _to(state, dead=bury(state.dead, _dead(after, "cut", "longer_than_a_part", at, request.request)))
-    return _remove(state, carried.output)
-
-
-def _send_failed(state: PeerState, event: SendFailed, at: Millis, _epoch: int) -> PeerState:
-    request = _closing(state, event.request)
-    charges = (
-        quota.settle(state.charges, event.request, at) if event.charged else quota.release(state.charges, event.request)
-    )
-    retries = state.retries + 1 if event.retry_at else 0
-    state = _to(state, request=None, charges=charges, retry_at=event.retry_at, retries=retries)
-    return _refused(state, request) if event.failure == "blocked" else state
-
-
-def _refused(state: PeerState, request: OpenRequest) -> PeerState:
-    """What a refused request carried waits for the peer's next message."""
-    names = frozenset(c.output for c in request.carried)
-
-    def mark(o: Output) -> Output:
-        return _to(o, refusals=o.refusals + 1, held=state.window_number) if o.output in names else o
-
-    return _to(state, queue=tuple(map(mark, state.queue)), answers=tuple(map(mark, state.answers)))
-
-
-def _send_unknown(state: PeerState, event: SendUnknown, at: Millis, _epoch: int) -> PeerState:
-    request = _closing(state, event.request)
-    state = _to(state, request=None, charges=quota.settle(state.charges, event.request, event.settled_at))
-    for carried in request.carried:
-        output = _find(state, carried.output)
-        if output is None:
-            continue
-        state = _to(state, dead=bury(state.dead, _dead(output, "unknown", event.reason, at, event.request)))
-        if output in state.answers and not carried.whole:
-            parts = output.remainder_parts + (1 if request.remainder else 0)
-            after = _to(output, start=carried.end, held=state.window_number, remainder_parts=parts)
-            state = _to(state, answers=_replaced(state.answers, after))
-        else:
-            state = _remove(state, carried.output)
-    return state
-
-
-def _unknown_resolved(state: PeerState, event: UnknownResolved, _at: Millis, _epoch: int) -> PeerState:
-    if event.delivered:
-        return _to(state, dead=tuple(d for d in state.dead if d.request != event.request or d.fate != "unknown"))
-    dead = tuple(
-        _to(d, fate="dropped", reason="not_delivered") if d.request == event.request and d.fate == "unknown" else d
-        for d in state.dead
-    )
-    return _to(state, dead=dead, charges=quota.release(state.charges, event.request))
-
-
-def _unchanged(state: PeerState, _event: Event, _at: Millis, _epoch: int) -> PeerState:
-    return state
-
-
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _closing(state: PeerState, request: str) -> OpenRequest:
-    if state.request is None or state.request.request != request:
-        raise FoldError(f"an outcome of request {request}, which is not open")
-    return state.request
-
-
-def _find(state: PeerState, output: str) -> Output | None:
-    return next((o for o in (*state.answers, *state.queue) if o.output == output), None)
-
-
-def _remove(state: PeerState, output: str) -> PeerState:
-    names = frozenset((output,))
-    return _to(state, queue=_others(state.queue, names), answers=_others(state.answers, names))
-
-
 def _ended(state: PeerState, output: Output, fate: Fate, reason: str, at: Millis) -> PeerState:
-    return _to(_remove(state, output.output), dead=bury(state.dead, _dead(output, fate, reason, at)))
+    return sends.buried(sends.remove(state, output.output), Dead(output=output, fate=fate, reason=reason, at=at))
 
 
 def _forget(state: PeerState, names: frozenset[str]) -> PeerState:
     return _to(state, dead=tuple(d for d in state.dead if d.output.output not in names))
 
 
-def _dead(output: Output, fate: Fate, reason: str, at: Millis, request: str = "") -> Dead:
-    return Dead(output=output, fate=fate, reason=reason, at=at, request=request)
-
-
-def _others(outputs: Iterable[Output], names: frozenset[str]) -> tuple[Output, ...]:
-    return tuple(o for o in outputs if o.output not in names)
-
-
-def _replaced(outputs: tuple[Output, ...], new: Output) -> tuple[Output, ...]:
-    return tuple(new if o.output == new.output else o for o in outputs)
-
-
 def _without_message(state: PeerState, message: str) -> tuple[Message, ...]:
     return tuple(m for m in state.inbox if m.message != message) if message else state.inbox
+
+
+def _unchanged(state: PeerState, _event: Event, _at: Millis, _epoch: int) -> PeerState:
+    return state
 
 
 FOLDS: dict[type[Event], Callable[[PeerState, Any, Millis, int], PeerState]] = {
@@ -454,11 +241,11 @@ FOLDS: dict[type[Event], Callable[[PeerState, Any, Millis, int], PeerState]] = {
     TurnCancelled: _turn_cancelled,
     OutputSkipped: _output_skipped,
     OutputDropped: _output_dropped,
-    SendRequested: _send_requested,
-    SendSucceeded: _send_succeeded,
-    SendFailed: _send_failed,
-    SendUnknown: _send_unknown,
-    UnknownResolved: _unknown_resolved,
+    SendRequested: sends.send_requested,
+    SendSucceeded: sends.send_succeeded,
+    SendFailed: sends.send_failed,
+    SendUnknown: sends.send_unknown,
+    UnknownResolved: sends.unknown_resolved,
     FallbackUsed: _unchanged,
     OperatorActed: _operator_acted,
     AccessGranted: _access_granted,
