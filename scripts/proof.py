@@ -12,7 +12,7 @@ from scripts.errors import Misused
 from scripts.names import read_names
 from scripts.printing import Printer
 from scripts.world import World, view_of
-from store.caches import compare
+from store.caches import AgendaOf, compare
 from store.chain import Root, parse_root
 from store.log import Reader
 from store.records import AgendaRow, Binding
@@ -83,6 +83,15 @@ def _verdict_text(proof: Proof) -> str:
 async def print_differences(reader: Reader, printer: Printer) -> int:
     """Compare agenda, bindings and heads with the events; print where they differ, and return how often."""
     names = await read_names(reader)
+    differences = await compare(reader, await cache_fold(reader))
+    for one in differences:
+        printer.row(one, f"{names.show(one.stream)}: {one.cache} says {one.stored}, the events say {one.rebuilt}")
+    return len(differences)
+
+
+async def cache_fold(reader: Reader) -> AgendaOf:
+    """What the caches should say of a stream, by its events and its bot's as they are now."""
+    names = await read_names(reader)
     bots = {f"bot-{account}": await _bot(reader, f"bot-{account}") for account in names.accounts}
 
     def rebuilt(stream: str, events: tuple[Recorded, ...]) -> tuple[AgendaRow, Binding | None]:
@@ -90,10 +99,7 @@ async def print_differences(reader: Reader, printer: Printer) -> int:
             return AgendaRow(stream=stream), None
         return _rebuilt(stream, events, names.account_of(stream), bots.get(names.bot_of(stream), BotState()))
 
-    differences = await compare(reader, rebuilt)
-    for one in differences:
-        printer.row(one, f"{names.show(one.stream)}: {one.cache} says {one.stored}, the events say {one.rebuilt}")
-    return len(differences)
+    return rebuilt
 
 
 async def _bot(reader: Reader, stream: str) -> BotState:

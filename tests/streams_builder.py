@@ -224,10 +224,10 @@ class Streams:
 
     # into a log
 
-    async def fill(self, log: Log) -> None:
-        """Write everything into a log, one append for each event, with its texts, keys and addresses."""
+    async def fill(self, log: Log, after: int = 0) -> None:
+        """Write everything after a position into a log, one append for each event, with its texts, keys and addresses."""
         held: set[Key] = set()
-        for r in self.recorded:
+        for r in self.recorded[after:]:
             if isinstance(r.event, bot.BotStarted):
                 await log.claim(self.account, r.event.instance, r.at, program=r.event.program)
                 continue

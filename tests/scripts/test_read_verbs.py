@@ -1,0 +1,274 @@
+"""The reading verbs on a log in a file, through the command line: exit codes, options, and that nothing needs a gateway or a cache."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.runtime.clock import BootClock
+from scripts.main import main
+from scripts.opening import LOG_FILE
+from scripts.proof import cache_fold
+from store.caches import rebuild
+from store.sqlite import SqliteLog
+from tests.streams_builder import HOUR, MINUTE, NOON, Streams
+
+CONFIG = """\
+state_dir = "state"
+[agents]
+listen = "127.0.0.1:0"
+[http]
+listen = "127.0.0.1:0"
+[accounts.main]
+channel = "weixin"
+"""
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+def day() -> Streams:
+    s = Streams().start("one").message("m1").begin("t1", "m1").complete("t1", origin="inbound", total=50)
+    s.request("r1", "t1", kind="answer").ok("r1").wait(HOUR)
+    s.complete("t2").complete("t3").request("r2", "t2", "t3", share=1).ok("r2").wait(HOUR)
+    return s.complete("t4").request("r3", "t4", share=2).fail("r3")
+
+
+async def _write(path: Path, streams: Streams, after: int = 0) -> None:
+    log = await SqliteLog.open(path, at=NOON, salt=b"a salt for tests")
+    await streams.fill(log, after)
+    await rebuild(log, await cache_fold(log))
+    await log.close()
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TZ", "UTC")
+    (tmp_path / "replyledger.toml").write_text(CONFIG)
+    (tmp_path / "state").mkdir(mode=0o700)
+    asyncio.run(_write(tmp_path / "state" / LOG_FILE, day()))
+    return tmp_path
+
+
+@pytest.fixture
+def run(home: Path, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*args: str) -> tuple[int, str, str]:
+        code = main(["--config", str(home / "replyledger.toml"), *args])
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return call
+
+
+def rows(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def edit(home: Path, *statements: str) -> None:
+    """Change the file behind the log's back."""
+    con = sqlite3.connect(home / "state" / LOG_FILE, isolation_level=None)
+    for statement in ("DROP TRIGGER events_stay", "DROP TRIGGER events_remain", *statements):
+        con.execute(statement)
+    con.close()
+
+
+def test_audit_lists_the_charged_replies(run: Run) -> None:
+    code, out, err = run("audit")
+    assert (code, err) == (0, "2 charged\n")
+    assert [line.split("  ")[2] for line in out.splitlines()] == ["answer", "push"]
+    code, out, _ = run("audit", "--json", "--free", "--kind", "push")
+    assert (code, [row["request"] for row in rows(out)]) == (0, ["r2", "r3"])
+    code, out, _ = run("audit", "--csv", "--since", "2025-06-15T16:00+00:00")
+    assert (code, len(out.splitlines())) == (0, 2)
+
+
+def test_audit_of_a_log_in_another_file(run: Run, home: Path) -> None:
+    (home / "state" / LOG_FILE).rename(home / "elsewhere.sqlite")
+    assert run("audit")[0] == 1
+    code, out, _ = run("audit", "--json", "--log", str(home / "elsewhere.sqlite"))
+    assert (code, len(rows(out))) == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (("audit", "--kind", "answr"), "did you mean 'answer'"),
+        (("audit", "--outcome", "lost"), "write one of open, confirmed"),
+        (("audit", "--since", "soon"), "--since: 'soon' is not a time"),
+        (("audit", "--against", "rl1:1:00"), "--against"),
+        (("audit", "--verify", "--against", "nonsense"), "is not a root"),
+        (("replay", "--until", "never"), "--until"),
+        (("replay", "--verify", "--step"), "leave out"),
+    ],
+)
+def test_misuse_is_said(run: Run, args: tuple[str, ...], says: str) -> None:
+    code, out, err = run(*args)
+    assert (code, out) == (2, "")
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    "args", [("explain", "nowhere"), ("audit", "--peer", "weixin:main:x"), ("events", "show", "99")]
+)
+def test_what_is_not_there_is_exit_1(run: Run, args: tuple[str, ...]) -> None:
+    code, out, err = run(*args)
+    assert (code, out) == (1, "")
+    assert err.startswith("replyledger: ")
+
+
+def test_verify_of_a_good_log_and_against_its_root(run: Run, home: Path) -> None:
+    code, head, _ = run("audit", "--head")
+    assert code == 0
+    streams = day()
+    before = len(streams.recorded)
+    streams.wait(MINUTE).complete("t5")
+    asyncio.run(_write(home / "state" / LOG_FILE, streams, before))
+    code, out, _ = run("audit", "--verify", "--against", head.strip(), "--json")
+    assert (code, rows(out)[-1]["sound"], rows(out)[-1]["extends"]) == (0, True, True)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE events SET at = at + 1 WHERE position = 7",
+        "UPDATE events SET epoch = 9 WHERE position = 7",
+        "UPDATE events SET cause = 'x' WHERE position = 7",
+        "UPDATE events SET type = 'turn_failed' WHERE position = 7",
+        "UPDATE events SET data = replace(data, 'inbound', 'desktop') WHERE position = 8",
+        "UPDATE events SET digest = zeroblob(32) WHERE position = 7",
+        "DELETE FROM events WHERE position = 7",
+    ],
+)
+def test_verify_finds_an_edit(run: Run, home: Path, statement: str) -> None:
+    edit(home, statement)
+    code, out, err = run("audit", "--verify")
+    assert code == 1
+    assert "position" in out
+    assert "not as it was written" in err
+
+
+def test_a_cut_tail_is_found_against_a_root(run: Run, home: Path) -> None:
+    head = run("audit", "--head")[1].strip()
+    edit(home, "DELETE FROM events WHERE position = (SELECT max(position) FROM events)")
+    assert run("audit", "--verify")[0] == 0
+    code, out, _ = run("audit", "--verify", "--against", head)
+    assert code == 1
+    assert "does NOT extend" in out
+
+
+def test_replay_and_its_caches(run: Run, home: Path) -> None:
+    code, out, _ = run("replay", "--json", "--until", "2025-06-15T16:30+00:00")
+    assert (code, rows(out)[0]["share_spent"], rows(out)[0]["now"]) == (0, 1, 1_750_005_000_000)
+    code, _, err = run("replay", "--verify")
+    assert code == 0
+    assert err.endswith("the caches say what the events say\n")
+    edit(home, "DELETE FROM agenda")
+    code, out, err = run("replay", "--verify", "--json")
+    assert (code, rows(out)[-1]["cache"]) == (1, "agenda")
+    assert "differ from the events in 1 places" in err
+
+
+def test_replay_with_every_cache_dropped(run: Run, home: Path) -> None:
+    whole = run("replay", "--until", "2025-06-15T18:00+00:00")
+    edit(home, "DELETE FROM agenda", "DELETE FROM bindings", "DELETE FROM snapshots")
+    assert run("replay", "--until", "2025-06-15T18:00+00:00") == whole
+
+
+def test_replay_up_to_a_position_counts_at_its_time(run: Run) -> None:
+    assert rows(run("replay", "--json", "--until", "13")[1])[0]["now"] == NOON + HOUR
+
+
+def test_replay_by_step_ends_with_its_input(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("\n\n")
+    with (tmp_path / "keys").open() as keys:
+        monkeypatch.setattr("sys.stdin", keys)
+        code, out, err = run("replay", "--step", "--json")
+    assert (code, len(rows(out))) == (0, 3)
+    assert err.count("q: quit") == 3
+
+
+def test_explain_and_events(run: Run) -> None:
+    code, out, _ = run("explain", "t4")
+    assert code == 0
+    assert "The channel refused it" in out
+    code, out, _ = run("--json", "explain", "m-r2")
+    assert (code, rows(out)[0]["id"]) == (0, "r2")
+    assert len(run("events", "tail", "-n", "2")[1].splitlines()) == 2
+    assert rows(run("events", "show", "4", "--json", "--texts")[1])[0]["texts"] == {"b-m1": "text of m1"}
+    code, out, err = run("events", "export")
+    assert (code, len(rows(out)), err) == (0, len(day().recorded), f"{len(day().recorded)} events\n")
+
+
+def test_backup_is_a_log_of_its_own_and_replaces_nothing(run: Run, home: Path) -> None:
+    code, out, _ = run("backup", str(home / "copy.sqlite"), "--json")
+    assert code == 0
+    assert rows(out)[0]["root"] == run("audit", "--head")[1].strip()
+    assert (home / "copy.sqlite").stat().st_mode & 0o777 == 0o600
+    assert run("audit", "--verify", "--log", str(home / "copy.sqlite"))[0] == 0
+    code, _, err = run("backup", str(home / "copy.sqlite"))
+    assert code == 1
+    assert "exists" in err
+
+
+def test_no_log_and_no_log_of_ours(run: Run, home: Path) -> None:
+    (home / "state" / LOG_FILE).write_text("something else altogether")
+    for args in (("audit",), ("replay",), ("explain", "x"), ("events", "tail"), ("backup", str(home / "b"))):
+        code, out, err = run(*args)
+        assert (code, out) == (1, "")
+        assert LOG_FILE in err
+
+
+def test_doctor_of_a_good_home(run: Run, home: Path) -> None:
+    code, out, _ = run("doctor", "--json")
+    states = {row["what"]: row["state"] for row in rows(out)}
+    assert code == 0
+    assert (states["configuration"], states["log"], states["login of main"]) == ("good", "good", "note")
+    assert (states["agents.listen"], states["http.listen"], states["clock"]) == ("good", "good", "good")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights are those of POSIX")
+def test_doctor_finds_what_others_can_read(run: Run, home: Path) -> None:
+    logins = home / "state" / "accounts"
+    logins.mkdir(mode=0o700)
+    (logins / "main.json").write_text('{"token": "very secret", "base_url": "x", "user_id": "y"}')
+    (logins / "main.json").chmod(0o644)
+    (home / "state").chmod(0o755)
+    code, out, err = run("doctor")
+    assert code == 1
+    assert f"chmod 0600 {logins / 'main.json'}" in out
+    assert f"chmod 0700 {home / 'state'}" in out
+    assert "very secret" not in out + err
+    (logins / "main.json").chmod(0o600)
+    (home / "state").chmod(0o700)
+    assert run("doctor")[0] == 0
+
+
+def test_doctor_finds_a_port_in_use_and_a_log_from_the_future(run: Run, home: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (home / "replyledger.toml").write_text(CONFIG.replace("127.0.0.1:0", f"127.0.0.1:{port}", 1))
+        streams = day()
+        before = len(streams.recorded)
+        streams.now = BootClock().now() + HOUR
+        streams.complete("t9")
+        asyncio.run(_write(home / "state" / LOG_FILE, streams, before))
+        code, out, _ = run("doctor")
+    assert code == 1
+    assert f"127.0.0.1:{port} is in use" in out
+    assert "in the future" in out
+
+
+def test_doctor_stops_at_a_configuration_that_is_refused(run: Run, home: Path) -> None:
+    (home / "replyledger.toml").write_text(CONFIG + "chanel = 1\n")
+    code, out, _ = run("doctor", "--json")
+    assert (code, [row["state"] for row in rows(out)]) == (1, ["bad"])
+    assert "chanel" in rows(out)[0]["found"]
