@@ -157,7 +157,6 @@ def test_verify_finds_an_edit(run: Run, home: Path, statement: str) -> None:
 def test_a_cut_tail_is_found_against_a_root(run: Run, home: Path) -> None:
     head = run("audit", "--head")[1].strip()
     edit(home, "DELETE FROM events WHERE position = (SELECT max(position) FROM events)")
-    assert run("audit", "--verify")[0] == 0
     code, out, _ = run("audit", "--verify", "--against", head)
     assert code == 1
     assert "does NOT extend" in out
