@@ -43,6 +43,7 @@ class FakeGateway:
         self.hold = asyncio.Event()
         self.hold.set()
         self.moved = asyncio.Condition()
+        self.port = 0  # where a listener answers for it
 
     async def settle(self, delivery: str, state: views.State, reason: str = "the channel confirmed it") -> None:
         """A delivery reaches a state."""
