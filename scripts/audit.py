@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
 from actors.gateway.views import LedgerRow
-from events.base import Kind, Millis, Recorded
+from events.base import Kind, Millis
 from events.bot import BotStarted
-from events.history import HistoryFold
+from events.history import history
 from events.stories import History, RequestStory, Result
 from scripts.names import Names, find_peer, read_names
 from scripts.printing import Printer
-from scripts.world import events_of
 from store.log import Reader
 
 
@@ -55,7 +54,7 @@ async def audit(
         _print_csv(rows, printer)
         return len(rows)
     for row in rows:
-        printer.row(row, describe(row, printer))
+        printer.row(row, "" if printer.json else describe(row, printer))
     printer.talk(_sum_up(rows, options))
     return len(rows)
 
@@ -63,34 +62,29 @@ async def audit(
 async def ledger(
     reader: Reader, options: AuditOptions, progress: Callable[[int], None] = lambda _: None
 ) -> list[AuditRow]:
-    """The rows in commit order. Raises NotFound or Ambiguous for the peer."""
+    """The rows in commit order, stream by stream, so that no more than one history is in memory; `progress` hears how many
+    events were read. Raises NotFound or Ambiguous for the peer."""
     names = await read_names(reader)
-    stream = await find_peer(reader, names, options.peer) if options.peer else ""
-    folds, instances = await _histories(events_of(reader, names, stream), progress)
-    rows = [
-        row
-        for name, fold in folds.items()
-        for row in rows_of(fold.history(), name, names, instances)
-        if wanted(row, options)
-    ]
+    asked = await find_peer(reader, names, options.peer) if options.peer else ""
+    instances = await _instances(reader, names)
+    rows: list[AuditRow] = []
+    done = 0
+    for stream in (asked,) if asked else names.peers:
+        events = await reader.read(stream)
+        rows += [row for row in rows_of(history(events), stream, names, instances) if wanted(row, options)]
+        done += len(events)
+        progress(done)
     return sorted(rows, key=lambda row: row.position)
 
 
-async def _histories(
-    pages: AsyncIterator[tuple[Recorded, ...]], progress: Callable[[int], None]
-) -> tuple[dict[str, HistoryFold], dict[tuple[str, int], str]]:
-    """The history of each peer's stream, and the instance of each (bot's stream, epoch)."""
-    folds: dict[str, HistoryFold] = {}
-    instances: dict[tuple[str, int], str] = {}
-    async for page in pages:
-        for recorded in page:
-            if isinstance(recorded.event, BotStarted):
-                instances[recorded.stream, recorded.epoch] = recorded.event.instance
-            elif recorded.stream.startswith("peer-"):
-                folds.setdefault(recorded.stream, HistoryFold()).apply(recorded)
-        if page:
-            progress(page[-1].position)
-    return folds, instances
+async def _instances(reader: Reader, names: Names) -> dict[tuple[str, int], str]:
+    """The instance of each (bot's stream, epoch)."""
+    return {
+        (r.stream, r.epoch): r.event.instance
+        for account in names.accounts
+        for r in await reader.read(f"bot-{account}")
+        if isinstance(r.event, BotStarted)
+    }
 
 
 def rows_of(told: History, stream: str, names: Names, instances: Mapping[tuple[str, int], str]) -> Iterator[AuditRow]:

@@ -22,6 +22,11 @@ class Names(msgspec.Struct, frozen=True):
     address: dict[str, str]  # stream -> CHANNEL:ACCOUNT:PEER
     called: dict[str, str]  # stream -> the name of the person or chat
 
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The streams of all peers."""
+        return tuple(sorted(stream for stream in self.account if stream.startswith("peer-")))
+
     def show(self, stream: str) -> str:
         """The address of a stream, or the stream itself once its address was erased."""
         return self.address.get(stream, stream)

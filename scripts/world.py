@@ -11,7 +11,6 @@ from events import bot, peer_state
 from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer_state import PeerState
-from events.streams import category
 from scripts.names import Names
 from store.log import Reader
 
@@ -26,7 +25,7 @@ class World(msgspec.Struct):
 
     def apply(self, recorded: Recorded) -> None:
         """Take in the next event. Raises FoldError."""
-        if category(recorded.stream) == "bot":
+        if recorded.stream.startswith("bot-"):
             old_bot = self.bots.get(recorded.stream, BotState())
             self.bots[recorded.stream] = _evolve_bot(old_bot, recorded)
         else:
