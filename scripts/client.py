@@ -87,7 +87,7 @@ class Client:
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
-            return answer.status, answer.read(ANSWER_BYTES_MAX)
+            return answer.status, _whole(answer)
         except TimeoutError:
             raise NotRunning(f"the gateway at {self.where} does not answer in time") from None
         except (OSError, http.client.HTTPException) as error:
@@ -111,6 +111,15 @@ class Client:
         if refusal.code == "stopping":
             return NotRunning(said)
         return Misused(said) if status == 400 else Failed(said)
+
+
+def _whole(answer: http.client.HTTPResponse) -> bytes:
+    """The body. Raises IncompleteRead where the connection broke within it, or it is larger than any of ours."""
+    announced = answer.length
+    body = answer.read(ANSWER_BYTES_MAX)
+    if announced is not None and len(body) < announced:
+        raise http.client.IncompleteRead(body, announced - len(body))
+    return body
 
 
 def _why(error: Exception) -> str:

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.gateway.api import TurnOffer
+from scripts import files, spool
+from scripts.exits import Failed
+
+
+def _offer(number: int) -> TurnOffer:
+    return TurnOffer(to="weixin:main", turn_id=f"t{number}", text="hé\n")
+
+
+def test_turns_come_back_in_order_until_settled(tmp_path: Path) -> None:
+    assert spool.spooled(tmp_path) == ()
+    for number in range(3):
+        spool.leave(tmp_path, _offer(number))
+    waiting = spool.spooled(tmp_path)
+    assert sorted(s.offer.turn_id for s in waiting if s.offer) == ["t0", "t1", "t2"]
+    assert [s.path for s in waiting] == sorted(s.path for s in waiting)
+    spool.settle(waiting[0])
+    assert spool.spooled(tmp_path) == waiting[1:]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"to":"a","x":1}', b"\xff", b'{"text":"x"}'])
+def test_a_damaged_file_says_what_is_wrong_and_can_be_set_aside(tmp_path: Path, data: bytes) -> None:
+    path = spool.leave(tmp_path, _offer(0))
+    path.write_bytes(data)
+    (found,) = spool.spooled(tmp_path)
+    assert found.offer is None
+    assert found.problem
+    aside = spool.set_aside(found)
+    assert (spool.spooled(tmp_path), aside.read_bytes()) == ((), data)
+
+
+def test_the_spool_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "FILES_MAX", 2)
+    spool.leave(tmp_path, _offer(0))
+    spool.leave(tmp_path, _offer(1))
+    with pytest.raises(Failed, match="holds 2 turns already; nothing was left"):
+        spool.leave(tmp_path, _offer(2))
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("a file")
+    with pytest.raises(Failed, match="nothing was left there"):
+        spool.leave(tmp_path, _offer(0))
+
+
+def test_files_are_private_and_whole(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "b" / "c.json"
+    files.write_private(path, b"one")
+    files.write_private(path, b"two")
+    assert path.read_bytes() == b"two"
+    assert [p.name for p in path.parent.iterdir()] == ["c.json"]
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
