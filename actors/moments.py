@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from events.base import Millis
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)", re.IGNORECASE)
+_SPAN = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*(ms|min|s|m|h|d|w)", re.IGNORECASE)
 _AGO = re.compile(rf"(?:{_SPAN.pattern}\s*)+(?:ago)?", re.IGNORECASE)
 
 POSITION_MAX = 10**11
@@ -22,7 +22,7 @@ def parse_moment(text: str, now: Millis, zone: tzinfo | None = None) -> Millis:
     given = text.strip()
     if given == "now":
         return now
-    if given.isdecimal():
+    if given.isdecimal() and len(given) < 19:
         return int(given)
     if _AGO.fullmatch(given):
         return now - sum(round(float(n) * _UNITS_MS[unit.lower()]) for n, unit in _SPAN.findall(given))

@@ -35,6 +35,8 @@ async def find(reader: Reader, given: str, progress: Callable[[int], None] = lam
     Raises NotFound, or Ambiguous when it begins several names and is none of them."""
     if not given:
         raise NotFound("an id is needed: of a turn, a delivery, a request, a client or a message")
+    if not is_text(given):
+        raise NotFound(f"{given!r} is not text, so nothing in the log is called so")
     found = await _search(reader, given, progress)
     for _, name, value in await reader.key_prefix("message", given, KEYS_MAX):
         found |= {
@@ -42,6 +44,15 @@ async def find(reader: Reader, given: str, progress: Callable[[int], None] = lam
         }
     exact = {f for f in found if f.name == given}
     return _same(exact or found, given)
+
+
+def is_text(given: str) -> bool:
+    """Whether UTF-8 can carry it; arguments of a shell can be any bytes."""
+    try:
+        given.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 async def _search(reader: Reader, given: str, progress: Callable[[int], None]) -> set[Found]:

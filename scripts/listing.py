@@ -14,6 +14,7 @@ from events.codec import tag_of
 from scripts.errors import NotFound
 from scripts.names import Names, find_peer, read_names
 from scripts.printing import Printer
+from store.limits import INTEGER_MAX
 from store.log import Reader
 
 TAIL_MAX = 100_000
@@ -94,7 +95,9 @@ async def _nothing() -> AsyncIterator[tuple[Recorded, ...]]:
 
 async def show(reader: Reader, position: int, printer: Printer, *, texts: bool = False) -> None:
     """Print one event. Raises NotFound."""
-    async for page in reader.page(after=position - 1, until=position, size=1) if position > 0 else _nothing():
+    async for page in (
+        reader.page(after=position - 1, until=position, size=1) if 0 < position <= INTEGER_MAX else _nothing()
+    ):
         await _print(reader, await read_names(reader), page, TailOptions(texts=texts), printer)
         return
     raise NotFound(f"there is no event at position {position}; the log has 1 to {await reader.position()}")

@@ -488,6 +488,11 @@ async def test_what_is_not_there_or_not_unique() -> None:
         await explain(log, "", Paper(), NOON)
 
 
+async def test_an_argument_that_is_no_text() -> None:
+    with pytest.raises(NotFound, match="is not text"):
+        await explain(await log_of(begun()), "t\udc80", Paper(), NOON)
+
+
 async def test_bytes_that_only_look_like_an_id_are_not_one() -> None:
     streams = begun().add(ANN, peer.SessionBound(session="t1-session"))
     with pytest.raises(NotFound):

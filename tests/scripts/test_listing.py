@@ -72,7 +72,7 @@ async def test_show_one_and_one_that_is_not_there() -> None:
     log, paper = await log_of(some()), Paper(json=True)
     await show(log, 6, paper)
     assert paper.rows[0]["type"] == "turn_completed"
-    for position in (0, -3, 11):
+    for position in (0, -3, 11, 2**70):
         with pytest.raises(NotFound, match="the log has 1 to 10"):
             await show(log, position, Paper())
 
