@@ -255,7 +255,8 @@ def connect(path: Path, *, salt: bytes = b"", at: Millis = 0) -> SqliteCore:
 def set_up(connection: sqlite3.Connection, path: Path, salt: bytes, at: Millis) -> bytes:
     """Make the connection durable and the tables if there are none; the salt of the log. Raises CannotOpen or sqlite3.Error."""
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    if tables:
+    (marked,) = connection.execute("PRAGMA user_version").fetchone()
+    if tables or marked:
         check_contents(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
