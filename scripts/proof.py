@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.peer import agenda_of
-from events.base import Recorded
+from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer import SessionBound, SessionUnbound
 from scripts.errors import Misused
@@ -17,6 +17,9 @@ from store.chain import Root, parse_root
 from store.log import Reader
 from store.records import AgendaRow, Binding
 from store.verify import verify
+
+PUT_OFF_MS_MAX = 60_000
+"""How much later than its last event a peer's stored due time may be, when the events alone say at once."""
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,23 +86,32 @@ def _verdict_text(proof: Proof) -> str:
 async def print_differences(reader: Reader, printer: Printer) -> int:
     """Compare agenda, bindings and heads with the events; print where they differ, and return how often."""
     names = await read_names(reader)
-    differences = await compare(reader, await cache_fold(reader))
+    differences = await compare(reader, await cache_fold(reader, comparing=True))
     for one in differences:
         printer.row(one, f"{names.show(one.stream)}: {one.cache} says {one.stored}, the events say {one.rebuilt}")
     return len(differences)
 
 
-async def cache_fold(reader: Reader) -> AgendaOf:
-    """What the caches should say of a stream, by its events and its bot's as they are now."""
+async def cache_fold(reader: Reader, *, comparing: bool = False) -> AgendaOf:
+    """What the caches should say of a stream, by its events and its bot's as they are now. What the log does not know is taken
+    so that nothing is woken too late; when `comparing`, so that nothing right is called wrong."""
     names = await read_names(reader)
     bots = {f"bot-{account}": await _bot(reader, f"bot-{account}") for account in names.accounts}
 
     def rebuilt(stream: str, events: tuple[Recorded, ...]) -> tuple[AgendaRow, Binding | None]:
         if stream.startswith("bot-"):
             return AgendaRow(stream=stream), None
-        return _rebuilt(stream, events, names.account_of(stream), bots.get(names.bot_of(stream), BotState()))
+        bot = bots.get(names.bot_of(stream), BotState())
+        row, binding = _rebuilt(stream, events, names.account_of(stream), bot, agents=int(comparing))
+        return (_lenient(row, events[-1].at) if comparing and events else row), binding
 
     return rebuilt
+
+
+def _lenient(row: AgendaRow, at: Millis) -> AgendaRow:
+    """A due time that a gateway may have put off: its outlet was pacing, or an agent was connected, which no event says."""
+    due_at = None if row.due_at is None else max(row.due_at, at + PUT_OFF_MS_MAX)
+    return msgspec.structs.replace(row, due_at=due_at)
 
 
 async def _bot(reader: Reader, stream: str) -> BotState:
@@ -110,7 +122,7 @@ async def _bot(reader: Reader, stream: str) -> BotState:
 
 
 def _rebuilt(
-    stream: str, events: tuple[Recorded, ...], account: str, bot: BotState
+    stream: str, events: tuple[Recorded, ...], account: str, bot: BotState, *, agents: int
 ) -> tuple[AgendaRow, Binding | None]:
     world = World()
     for recorded in events:
@@ -118,7 +130,7 @@ def _rebuilt(
     state = world.peers.get(stream)
     if state is None:
         return AgendaRow(stream=stream), None
-    view = view_of(bot, account, stream, state.at)
+    view = msgspec.structs.replace(view_of(bot, account, stream, state.at), agents=agents)
     bound = any(isinstance(r.event, SessionBound | SessionUnbound) for r in events)
     binding = Binding(stream=stream, session=state.session) if bound else None
     return agenda_of(stream, state, view, state.at), binding

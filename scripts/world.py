@@ -10,6 +10,7 @@ from actors.view import BotView
 from events import bot, peer_state
 from events.base import Millis, Recorded
 from events.bot import BotState
+from events.errors import FoldError
 from events.peer_state import PeerState
 from scripts.names import Names
 from store.log import Reader
@@ -40,7 +41,7 @@ class World(msgspec.Struct):
 def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
     event = recorded.event
     if not isinstance(event, bot.BotEvent):
-        raise TypeError(f"{recorded.type} is not an event of a bot")
+        raise FoldError(f"{recorded.type} at position {recorded.position} is not an event of a bot")  # noqa: TRY004 (the log is wrong, not a type)
     return bot.evolve(state, event, version=recorded.version, at=recorded.at, epoch=recorded.epoch)
 
 

@@ -174,6 +174,31 @@ def test_replay_and_its_caches(run: Run, home: Path) -> None:
     assert "differ from the events in 1 places" in err
 
 
+OPEN_TURN = Streams().start().message("m1").begin("t1", "m1")
+PUSH_MAY_LEAVE = Streams().start().message("m1").complete("t1")
+
+
+@pytest.mark.parametrize(
+    ("streams", "due_at", "code"),
+    [
+        (OPEN_TURN, "NULL", 0),  # an agent was connected, so nobody has to be told that none is
+        (OPEN_TURN, f"{NOON + 30_000}", 0),
+        (PUSH_MAY_LEAVE, "NULL", 1),  # it would never leave
+        (PUSH_MAY_LEAVE, f"{NOON}", 0),
+        (PUSH_MAY_LEAVE, f"{NOON + 1_000}", 0),  # the outlet was pacing
+        (PUSH_MAY_LEAVE, f"{NOON + 2 * HOUR}", 1),
+    ],
+)
+def test_replay_calls_wrong_only_what_wakes_too_late(
+    run: Run, tmp_path: Path, streams: Streams, due_at: str, code: int
+) -> None:
+    asyncio.run(_write(tmp_path / "other.sqlite", streams))
+    con = sqlite3.connect(tmp_path / "other.sqlite", isolation_level=None)
+    con.execute(f"UPDATE agenda SET due_at = {due_at}")
+    con.close()
+    assert run("replay", "--verify", "--log", str(tmp_path / "other.sqlite"))[0] == code
+
+
 def test_replay_with_every_cache_dropped(run: Run, home: Path) -> None:
     whole = run("replay", "--until", "2025-06-15T18:00+00:00")
     edit(home, "DELETE FROM agenda", "DELETE FROM bindings", "DELETE FROM snapshots")
