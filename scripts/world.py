@@ -41,7 +41,7 @@ class World(msgspec.Struct):
 def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
     event = recorded.event
     if not isinstance(event, bot.BotEvent):
-        raise FoldError(f"{recorded.type} at position {recorded.position} is not an event of a bot")  # noqa: TRY004 (the log is wrong, not a type)
+        raise FoldError(f"{recorded.type} at position {recorded.position} is not an event of a bot")
     return bot.evolve(state, event, version=recorded.version, at=recorded.at, epoch=recorded.epoch)
 
 
