@@ -7,6 +7,7 @@ Its commands find the global options by `scripts.options.of(ctx)`, and end by re
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -50,8 +51,10 @@ USAGE = "usage: replyledger [OPTIONS] VERB [ARGUMENTS]"
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command; returns (or exits with) a code of `scripts.exits`."""
     try:
+        _speak_any_language()
         given, rest = options.split(list(sys.argv[1:] if args is None else args))
-        return _run(given, rest)
+        code = _run(given, rest)
+        sys.stdout.flush()
     except ScriptError as error:
         _complain(str(error))
         return int(code_of(error))
@@ -60,6 +63,14 @@ def main(args: Sequence[str] | None = None) -> int:
         return int(ExitCode.FAILED)
     except KeyboardInterrupt:
         return 130  # as a shell reports SIGINT
+    return code
+
+
+def _speak_any_language() -> None:
+    """What a terminal's encoding cannot show is escaped, and never the end of the program."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _run(given: Options, rest: list[str]) -> int:

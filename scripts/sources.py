@@ -104,6 +104,8 @@ def _stream(source: Source, given: Addressed, printer: Printer) -> tuple[TurnOff
         found = (read_claude if source.format is Format.claude else read_codex)(bounded_lines(file))
     for problem in found.problems:
         printer.talk(f"line {problem.line_no}: {problem.what}")
+    if not found.complete and found.turns:
+        printer.talk("the stream ended within its last turn, which is offered as failed")
     if not found.turns:
         raise Failed(f"the stream holds no turn of {source.format}")
     if given.turn_id and len(found.turns) > 1:

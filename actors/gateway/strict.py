@@ -10,6 +10,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -50,13 +51,19 @@ def unknown_fields(raw: object, kind: Any, path: str = "$") -> Iterator[UnknownF
 
 
 def _in_struct(raw: dict[str, Any], struct: type, path: str) -> Iterator[UnknownField]:
-    hints = typing.get_type_hints(struct)
-    known = {field.encode_name: hints[field.name] for field in msgspec.structs.fields(struct)}
+    known = _known(struct)
     for key, value in raw.items():
         if key in known:
             yield from unknown_fields(value, known[key], f"{path}.{key}")
         else:
             yield UnknownField(path, key, nearest(key, known))
+
+
+@cache
+def _known(struct: type) -> dict[str, Any]:
+    """The fields of a struct and their types, by the names they have outside."""
+    hints = typing.get_type_hints(struct)
+    return {field.encode_name: hints[field.name] for field in msgspec.structs.fields(struct)}
 
 
 def _struct_in(kind: Any) -> type | None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -114,3 +115,19 @@ async def test_version(lonely: Console) -> None:
     ended = await lonely.run("version", "--json")
     assert set(ended.rows[0]) == {"version", "python", "sqlite", "system"}
     assert (await lonely.run("--version")).out.startswith("replyledger ")
+
+
+async def test_a_reader_that_has_seen_enough_is_no_traceback(lonely: Console) -> None:
+    command = f'"{sys.executable}" -m scripts config schema | :'
+    process = await asyncio.create_subprocess_shell(
+        command, cwd=lonely.folder, env=lonely.env, stderr=asyncio.subprocess.PIPE
+    )
+    _, err = await process.communicate()
+    assert err == b""
+
+
+async def test_an_encoding_that_knows_little_is_no_traceback(lonely: Console) -> None:
+    lonely.env |= {"PYTHONIOENCODING": "ascii"}
+    ended = await lonely.run("bind", "weixin:main:ü", "会话", "--config", "ü.toml")
+    assert ended.code == 78
+    assert "\\xfc.toml" in ended.err
