@@ -65,11 +65,11 @@ class Turns:
     def __init__(self, scheduler: Scheduler, peers: Peers, seats: dict[str, Seat]) -> None:
         self._scheduler, self._peers, self._seats = scheduler, peers, seats
         self._open: dict[str, Turn] = {}  # by turn id, in the order of their first offer
-        self._waiting: dict[str, Turn] = {}  # those in the stage of that name, in the same order
+        self._waiting: dict[str, Turn] = {}  # those in the stage of that name
         self._by_stream: dict[str, str] = {}
         self._last: Recent[str, str] = Recent(PEERS_REMEMBERED_MAX)  # stream -> agent of its last turn
         self._timers = KeyedTimers(scheduler)
-        self._looking = self._closed = False
+        self._unordered = self._looking = self._closed = False
 
     def close(self) -> None:
         """Hand nothing over any more."""
@@ -110,6 +110,9 @@ class Turns:
     def _hand_out(self) -> None:
         """Give what waits to the agents that have room, first come first served."""
         self._looking = False
+        if self._unordered:
+            self._waiting = {turn_id: turn for turn_id, turn in self._open.items() if turn.stage == "waiting"}
+            self._unordered = False
         for turn in tuple(self._waiting.values()):
             if self._closed or not any(seat.room for seat in self._seats.values()):
                 break
@@ -164,6 +167,7 @@ class Turns:
 
     def _wait(self, turn: Turn) -> None:
         turn.stage = "waiting"
+        self._unordered |= turn is not next(reversed(self._open.values()))
         self._waiting[turn.turn_id] = turn
         if turn.agent and turn.agent not in self._seats:
             self._expect(turn.agent)
@@ -177,16 +181,12 @@ class Turns:
         self.look()
 
     def take_back(self, seat: Seat) -> None:
-        """A connection has ended: its turns wait for its agent, in their old order."""
+        """A connection has ended: its turns wait for its agent."""
         for turn_id in tuple(seat.holding):
             turn = self._open[turn_id]
             self._release(turn)
             if turn.stage == "held":
-                turn.stage = "waiting"
-        self._waiting = {turn_id: turn for turn_id, turn in self._open.items() if turn.stage == "waiting"}
-        if seat.name not in self._seats and any(turn.agent == seat.name for turn in self._waiting.values()):
-            self._expect(seat.name)
-        self.look()
+                self._wait(turn)
 
     def _expect(self, agent: str) -> None:
         """Give an agent time to come (back)."""

@@ -92,6 +92,11 @@ class AgentListener:
         self._connections: set[ServerConnection] = set()
         self._server: Server | None = None
 
+    @property
+    def connections(self) -> tuple[ServerConnection, ...]:
+        """The connections that have come in."""
+        return tuple(self._connections)
+
     async def start(self) -> Listen:
         """Listen; return where (the port that port 0 became). Raises OSError when the port is in use."""
         limits, ping_s = self._limits, self._limits.ping_ms / 1000
