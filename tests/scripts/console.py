@@ -32,7 +32,9 @@ class Console:
 
     def __init__(self, folder: Path, port: int, token: str | None = TOKEN, account: str = "") -> None:
         self.folder = folder
-        self.env = {k: v for k, v in os.environ.items() if k not in ("HOME", "NO_COLOR", "XDG_CONFIG_HOME")}
+        self.env = {
+            k: v for k, v in os.environ.items() if k not in ("HOME", "NO_COLOR", "PYTHONUNBUFFERED", "XDG_CONFIG_HOME")
+        }
         self.env |= {
             "HOME": str(folder / "home"),
             "PYTHONPATH": str(ROOT),
