@@ -14,15 +14,15 @@ from events.peer import OutputDropped
 
 
 def advance(draft: Draft) -> Millis | None:
-    """Add everything that is due now; when to look again without a new fact (ms), None = only with one."""
+    """Add everything that is due now; when something is due without a new fact (ms), None = only with one. What only waits
+    for its place in the pace is due now; `draft.paced_at` tells when that place comes."""
     close_stale(draft)
     said = read_inbox(draft)
     _bounds(draft)
-    paced_at = _send(draft)
-    if said and paced_at is None:
+    draft.paced_at = _send(draft)
+    if said and draft.paced_at is None:
         _say(draft, notices.notice(said, draft.view.locale))
-    due_at = next_due_at(draft.state, draft.view, draft.now)
-    return max(due_at, paced_at) if due_at is not None and paced_at is not None else due_at
+    return next_due_at(draft.state, draft.view, draft.now)
 
 
 def _bounds(draft: Draft) -> None:

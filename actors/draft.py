@@ -71,6 +71,7 @@ class Draft:
         self._bindings: list[Binding] = []
         self._effects: list[Effect] = []
         self.erase: tuple[str, ...] = ()
+        self.paced_at: Millis | None = None  # when a send that waits only for its place may leave
         self.reply: object = None
 
     def add(self, event: Event) -> None:
@@ -137,5 +138,6 @@ class Draft:
             bindings=tuple(self._bindings),
             effects=tuple(self._effects),
             due_at=due_at,
+            wake_at=due_at if due_at is None or self.paced_at is None else max(due_at, self.paced_at),
             reply=self.reply,
         )

@@ -202,7 +202,7 @@ class Peer(Actor):
                     account.hub.reset(self.stream, session, resets)
         if self.state.turn is not None:
             account.hub.offer(Offer(stream=self.stream, address=account.address_of(self.stream), turn=self.state.turn))
-        account.agenda.set(self.stream, decision.due_at)
+        account.agenda.set(self.stream, decision.wake_at)
         waits = self.state.waiting > 0 or self.state.open_turns > 0
         (account.waiting.add if waits else account.waiting.discard)(self.stream)
         now = account.scheduler.clock.now()

@@ -92,5 +92,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     erase: tuple[str, ...] = ()
     bindings: tuple[Binding, ...] = ()
     effects: tuple[Effect, ...] = ()
-    due_at: Millis | None = None  # when to look again without a new fact
+    due_at: Millis | None = None  # when something is due without a new fact; what the agenda keeps
+    wake_at: Millis | None = None  # when to look again: the same, or the place in the pace that a due send got
     reply: object = None

@@ -15,8 +15,9 @@ SHARE_WINDOW_MS_MAX = 7 * DAY_MS
 """The longest rolling window of a share: a peer's state forgets charges older than this."""
 
 
-class Policy(Part, frozen=True, kw_only=True):
-    """Every number of the delivery rules, whole, as it stood when a decision was taken. Times in ms."""
+class Policy(Part, frozen=True, kw_only=True, omit_defaults=False):
+    """Every number of the delivery rules, whole, as it stood when a decision was taken. Times in ms. Stored with its defaults:
+    those may change from version to version, and history must not."""
 
     quota_replies: int = 10  # per inbound message
     quota_window_ms: int = DAY_MS

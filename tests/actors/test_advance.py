@@ -171,7 +171,8 @@ def test_a_paused_bot_resumes() -> None:
 def test_the_pace_is_asked_and_waited_for() -> None:
     peer = OnePeer().met()
     peer.paced_until = NOON + 3 * SECOND
-    assert peer.accept("t1", "news").due_at == NOON + 3 * SECOND
+    decision = peer.accept("t1", "news")
+    assert (decision.due_at, decision.wake_at) == (NOON, NOON + 3 * SECOND)
     assert peer.state.request is None
     peer.wait(3 * SECOND)
     peer.look()
