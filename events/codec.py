@@ -39,8 +39,10 @@ def decode(tag: str, data: bytes) -> Event:
         return _decode_old(tag, data)
     try:
         event: Event = _decoder.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _refusal(tag, error) from error
+    if tag_of(event) != tag:
+        raise CodecError(f"a {tag} event holds the data of a {tag_of(event)}")
     return event
 
 
@@ -48,7 +50,12 @@ def _decode_old(tag: str, data: bytes) -> Event:
     try:
         raw = upcast.upcast(tag, msgspec.json.decode(data))
         return msgspec.convert(raw, CLASSES[raw["type"]])
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+    ) as error:  # an old form that is not what its steps expect
         raise _refusal(tag, error) from error
 
 
