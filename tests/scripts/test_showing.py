@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import sys
+
+import pytest
+
+from actors.gateway.views import QuotaView, ShareView
+from scripts import showing
+from scripts.options import Options
+from tests.gateway.fake import NOW
+from tests.scripts.console import Console
+from tests.scripts.reading import Paper
+
+ROWS: list[showing.Row] = [({"a": 1}, ("x" * 300, "会话", "[red]1[/red]")), ({"a": 2}, ("y", "\x1b[2Jz", ""))]
+
+
+def test_columns_cut_nothing_and_obey_nobody() -> None:
+    paper = Paper()
+    showing.table(Options(), paper, ("A", "B", "C"), ROWS)
+    head, first, second = paper.text.splitlines()
+    assert head.split() == ["A", "B", "C"]
+    assert first.split() == ["x" * 300, "会话", "[red]1[/red]"]
+    assert second.split() == ["y", "�[2Jz"]
+
+
+def test_json_is_a_record_on_each_line() -> None:
+    paper = Paper(json=True)
+    showing.table(Options(json=True), paper, ("A",), ROWS)
+    assert paper.rows == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_an_empty_list_is_talk(json: bool) -> None:
+    paper = Paper(json=json)
+    showing.table(Options(json=json), paper, ("A",), [])
+    assert paper.text == ""
+    assert json or paper.talked == "nothing\n"
+
+
+def test_room_in_words() -> None:
+    paper = Paper()
+    open_ = showing.room(paper, QuotaView(left=7, of=10, ends_at=NOW), ShareView(used=1, of=3, rolls_at=NOW))
+    assert open_ == (
+        "quota 7 of 10 left, until 2025-06-15 15:06:40 UTC; share 1 of 3 used, the next frees 2025-06-15 15:06:40 UTC"
+    )
+    closed = showing.room(paper, QuotaView(left=0, of=10), ShareView(used=0, of=3))
+    assert closed == "quota 0 of 10 left, no window is open; share 0 of 3 used"
+
+
+def test_pauses_in_words() -> None:
+    paper = Paper()
+    assert showing.paused(paper, 0) == ""
+    assert showing.paused(paper, None) == "paused until resumed"
+    assert showing.paused(paper, NOW) == "paused until 2025-06-15 15:06:40 UTC"
+
+
+@pytest.mark.parametrize(("no_color", "colored"), [("", True), ("1", False)])
+async def test_a_terminal_gets_colours_unless_it_wants_none(console: Console, no_color: str, colored: bool) -> None:
+    master, slave = pty.openpty()
+    env = console.env | {"TERM": "xterm", "COLUMNS": "200"} | ({"NO_COLOR": no_color} if no_color else {})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "scripts", "accounts", "list", cwd=console.folder, env=env, stdin=slave, stdout=slave
+    )
+    assert await asyncio.wait_for(process.wait(), 30) == 0
+    os.close(slave)
+    shown = os.read(master, 65_536)
+    os.close(master)
+    assert b"weixin:main" in shown
+    assert (b"\x1b[1m" in shown) is colored
