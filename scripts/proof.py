@@ -18,9 +18,6 @@ from store.log import Reader
 from store.records import AgendaRow, Binding
 from store.verify import verify
 
-PUT_OFF_MS_MAX = 60_000
-"""How much later than its last event a peer's stored due time may be, when the events alone say at once."""
-
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """One root over every stream's last digest."""
@@ -102,16 +99,9 @@ async def cache_fold(reader: Reader, *, comparing: bool = False) -> AgendaOf:
         if stream.startswith("bot-"):
             return AgendaRow(stream=stream), None
         bot = bots.get(names.bot_of(stream), BotState())
-        row, binding = _rebuilt(stream, events, names.account_of(stream), bot, agents=int(comparing))
-        return (_lenient(row, events[-1].at) if comparing and events else row), binding
+        return _rebuilt(stream, events, names.account_of(stream), bot, agents=int(comparing))
 
     return rebuilt
-
-
-def _lenient(row: AgendaRow, at: Millis) -> AgendaRow:
-    """A due time that a gateway may have put off: its outlet was pacing, or an agent was connected, which no event says."""
-    due_at = None if row.due_at is None else max(row.due_at, at + PUT_OFF_MS_MAX)
-    return msgspec.structs.replace(row, due_at=due_at)
 
 
 async def _bot(reader: Reader, stream: str) -> BotState:

@@ -185,7 +185,7 @@ PUSH_MAY_LEAVE = Streams().start().message("m1").complete("t1")
         (OPEN_TURN, f"{NOON + 30_000}", 0),
         (PUSH_MAY_LEAVE, "NULL", 1),  # it would never leave
         (PUSH_MAY_LEAVE, f"{NOON}", 0),
-        (PUSH_MAY_LEAVE, f"{NOON + 1_000}", 0),  # the outlet was pacing
+        (PUSH_MAY_LEAVE, f"{NOON + 1_000}", 1),  # a pace only delays the wake-up, not what is due
         (PUSH_MAY_LEAVE, f"{NOON + 2 * HOUR}", 1),
     ],
 )
