@@ -360,6 +360,18 @@ def test_withdrawn_while_it_waits(world: World) -> None:
     assert world.agent("a").turns == []
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_withdrawn_while_it_is_taken(seed: int) -> None:
+    world = World(seed)
+    agent = world.agent("a")
+    world.turn()
+    while not world.peers.commands(TakeTurn):
+        world.scheduler.step()
+    world.hub.withdraw("t-ann-1")
+    assert agent.turns == []
+    assert agent.seat.holding == set()
+
+
 def test_withdrawn_from_the_agent(world: World) -> None:
     agent = world.agent("a")
     world.turn()

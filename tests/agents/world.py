@@ -57,8 +57,6 @@ class FakePeers:
         message, reply = self._queues[key].pop(0)
         self.asked.append((key, message))
         try:
-            if self.failures and not isinstance(message, Ask):
-                raise self.failures.pop(0)
             result = self._obey(key, message)
         except Exception as error:
             reply.set_exception(error)
@@ -66,6 +64,8 @@ class FakePeers:
             reply.set_result(result)
 
     def _obey(self, key: str, message: object) -> object:
+        if self.failures and not isinstance(message, Ask):
+            raise self.failures.pop(0)
         turn = self.turns.get(key)
         match message:
             case TakeTurn():

@@ -22,6 +22,7 @@ from actors.gateway.api import TurnOffer
 from actors.gateway.errors import InsecureListener
 from actors.gateway.listen import Listen
 from actors.runtime.clock import BootClock
+from actors.runtime.futures import Slot
 from tests.agents.loop import WAIT_S, Served, agent, client, serving
 from tests.gateway.fake import FakeGateway
 
@@ -269,18 +270,31 @@ async def test_the_largest_text_fits_even_escaped(served: Served) -> None:
         assert (error["code"], error["path"]) == ("too_large", "$.text")
 
 
-@pytest.mark.parametrize(
-    "limits", [AgentLimits(queue_bytes=4_000_000, close_ms=200), AgentLimits(send_ms=200, close_ms=200)]
-)
-async def test_an_agent_that_reads_nothing_is_closed(limits: AgentLimits) -> None:
-    async with serving(limits=limits) as served, _deaf(served) as sock:
-        await served.agents(1)
-        for number in range(16):
-            served.turn(f"p{number}", "x" * 900_000)
+LITTLE = {"queue_bytes": 4_000_000}, {"send_ms": 200}
+
+
+@pytest.mark.parametrize("limit", LITTLE)
+async def test_an_agent_that_reads_nothing_is_closed(limit: dict[str, int]) -> None:
+    async with serving(limits=AgentLimits(**limit, close_ms=200)) as served, _deaf(served) as sock:
+        await _burden(served)
         await served.agents(0)
         async with asyncio.timeout(WAIT_S):
             while await _more(sock):
                 pass
+
+
+@pytest.mark.parametrize("limit", LITTLE)
+async def test_the_hub_knows_it_before_the_closing_handshake_is_given_up(limit: dict[str, int]) -> None:
+    async with serving(limits=AgentLimits(**limit, close_ms=60_000)) as served, _deaf(served):
+        await _burden(served)
+        await served.agents(0)
+
+
+async def _burden(served: Served) -> None:
+    """Give an agent more than the network takes."""
+    await served.agents(1)
+    for number in range(16):
+        served.turn(f"p{number}", "x" * 900_000)
 
 
 @asynccontextmanager
@@ -313,6 +327,17 @@ async def test_an_agent_that_answers_no_ping_is_closed() -> None:
     async with serving(limits=AgentLimits(ping_ms=50, close_ms=50)) as served, _deaf(served):
         await served.agents(1)
         await served.agents(0)
+
+
+async def test_frames_that_are_too_many_under_way_are_read_later() -> None:
+    async with serving(limits=AgentLimits(under_way=1)) as served, agent(served) as one:
+        gate = served.desk.held["job"] = Slot()
+        await one.say("completed", turn_id="job", to="weixin:main:ann", text="x")
+        await one.say("delta", turn_id="t", text="x")
+        await (await one.ws.ping())
+        gate.set_result(None)
+        assert (await one.hear())["type"] == "receipt"
+        assert (await one.hear())["code"] == "turn_not_open"
 
 
 async def test_frames_that_come_too_fast_are_read_later() -> None:
