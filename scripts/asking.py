@@ -9,8 +9,8 @@ import typer
 
 from scripts import config
 from scripts.client import Asker, client_of
-from scripts.exits import Misused
 from scripts.options import Options
+from scripts.verbs import printer_of
 
 Offline = Annotated[
     bool, typer.Option("--offline", help="Claim the account for a moment, which stops a gateway elsewhere.")
@@ -18,10 +18,15 @@ Offline = Annotated[
 
 
 def asker(given: Options, *, offline: bool = False) -> Asker:
-    """Whoever answers for the configuration: the running gateway. Raises NotRunning, ConfigRefused."""
-    if offline:
-        raise Misused("--offline is not possible here: start the gateway with `replyledger run`")
-    return client_of(config.load(given.config))
+    """Whoever answers for the configuration: the running gateway, or with `offline` one in this process that claims the accounts
+    and sends nothing. Raises NotRunning, ConfigRefused."""
+    loaded = config.load(given.config)
+    if not offline:
+        return client_of(loaded)
+    from scripts.offline import OfflineAsker
+
+    printer_of(given).talk("offline: the accounts are claimed for this command; a gateway that runs elsewhere ends now")
+    return OfflineAsker(loaded)
 
 
 def who() -> str:

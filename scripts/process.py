@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -29,10 +28,12 @@ from actors.runtime.scheduler import LoopScheduler
 from events.base import Recorded
 from events.peer_state import PeerState
 from events.streams import Address
+from scripts.client import PORT_FILE
 from scripts.config import Account, Config
 from scripts.credentials import LoginFile
 from scripts.desk import Desk, Peers
 from scripts.exits import ExitCode
+from scripts.files import write_private
 from scripts.opening import log_path
 from scripts.retention import Retention
 from scripts.simulators.clock import FollowedClock
@@ -52,7 +53,14 @@ CHANNELS: dict[str, OpenLink] = {"weixin": open_link}
 class GatewayProcess:
     """One running gateway. `ended` resolves to the exit code when something in it asks for the end."""
 
-    def __init__(self, config: Config, log: SqliteLog, scheduler: LoopScheduler) -> None:
+    def __init__(
+        self,
+        config: Config,
+        log: SqliteLog,
+        scheduler: LoopScheduler,
+        open_links: Callable[[str], OpenLink] = CHANNELS.__getitem__,
+    ) -> None:
+        self._open_links = open_links
         self.config, self.log, self.scheduler = config, log, scheduler
         self.instance = f"i-{scheduler.ids.token(6)}"
         self.ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
@@ -92,7 +100,7 @@ class GatewayProcess:
         return AccountLife(
             spec_of(account, self.config),
             process,
-            open_link=CHANNELS[account.channel],
+            open_link=self._open_links(account.channel),
             logins=LoginFile(self.config.state_dir, account.name),
             on_state=self._account_state,
             on_change=self._peer_changed,
@@ -165,13 +173,12 @@ async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen,
     """A gateway from its listeners to its accounts: (process, HTTP, agents). Raises ConfigRefused, CannotOpen, OSError."""
     http_token, agents_token = config.token(config.http), config.token(config.agents)
     async with AsyncExitStack() as stack:
-        clock = await _clock(config, stack)
+        clock = await stack.enter_async_context(clock_of(config))
         scheduler = LoopScheduler(clock=clock)
         stack.callback(scheduler.close)
         if isinstance(clock, FollowedClock):
             clock.on_jump(lambda _now: scheduler.clock_moved())
-        salt = bytes.fromhex(scheduler.ids.token(SALT_BYTES))
-        log = await SqliteLog.open(_state_dir(config), salt=salt, at=clock.now())
+        log = await open_log(config, scheduler)
         stack.push_async_callback(log.close)
         process = GatewayProcess(config, log, scheduler)
         http = HttpListener(
@@ -182,6 +189,7 @@ async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen,
         )
         http_at = await http.start()
         stack.push_async_callback(http.close)
+        _leave_port(config, http_at)
         agents = AgentListener(
             process.hub, config.agents.listen, clock=clock, token=agents_token.reveal() if agents_token else None
         )
@@ -192,12 +200,24 @@ async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen,
         yield process, http_at, agents_at
 
 
-def _state_dir(config: Config) -> Path:
+def _leave_port(config: Config, http_at: Listen) -> None:
+    """Where the configured port is 0, the command line finds the real one in a file."""
+    if config.http.listen.port == 0:
+        write_private(config.state_dir / PORT_FILE, str(http_at.port).encode())
+
+
+async def open_log(config: Config, scheduler: LoopScheduler) -> SqliteLog:
+    """The configuration's log; a new one gets its salt. Raises CannotOpen."""
     config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return log_path(config)
+    salt = bytes.fromhex(scheduler.ids.token(SALT_BYTES))
+    return await SqliteLog.open(log_path(config), salt=salt, at=scheduler.clock.now())
 
 
-async def _clock(config: Config, stack: AsyncExitStack) -> Clock:
+@asynccontextmanager
+async def clock_of(config: Config) -> AsyncIterator[Clock]:
+    """The clock of this process: the machine's, or the simulated one of a configuration for simulated days."""
     if config.clock is None:
-        return BootClock()
-    return await stack.enter_async_context(FollowedClock(config.clock))
+        yield BootClock()
+        return
+    async with FollowedClock(config.clock) as clock:
+        yield clock

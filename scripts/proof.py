@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.peer import agenda_of
-from events.base import Millis, Recorded
+from events.base import Recorded
 from events.bot import BotState
 from events.peer import SessionBound, SessionUnbound
 from scripts.errors import Misused
