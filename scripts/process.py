@@ -107,6 +107,8 @@ class GatewayProcess:
         )
 
     def _account_state(self, life: AccountLife) -> None:
+        if life.state in ("fenced", "stopped", "failed"):
+            self.hub.forget(life.spec.address.bot)
         states = {x.state for x in self.lives.values()}
         if states == {"fenced"}:
             self._end(ExitCode.REPLACED)
