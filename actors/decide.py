@@ -87,6 +87,8 @@ def _take(draft: Draft, command: TakeTurn) -> None:
     if turn is None or turn.turn_id != command.turn_id:
         raise TurnNotOpen
     message = draft.text(turn.message.body)
+    if draft.view.typing and draft.state.token:
+        draft.text(draft.state.token.body)  # the typing sign needs it at hand
     if turn.agent != command.agent:
         draft.add(TurnHandedOver(turn_id=command.turn_id, agent=command.agent))
     draft.reply = (draft.state.turn, message or "")

@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import msgspec
 
+from actors import waking
 from actors.account import Account, Hub, OnChange
-from actors.bot import Begin, Bot, Deliver, End, Lose, NoteStep
-from actors.commands import Advance, Conclude
+from actors.bot import Begin, Deliver, End, NoteStep
 from actors.fence import CHECK_MS, EpochFence
 from actors.logport import LoopLog
-from actors.peer import Peer
 from actors.ports import Credentials, Fence, Inlet, LoginGone, Outcome, Outlet, Polled, Refused, Report
-from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock, Ids
 from actors.runtime.directory import Directory
 from actors.runtime.scheduler import LoopScheduler
 from actors.view import BotView
+from actors.waking import credentials_id, policy_id
 from events.bot import Policy
-from events.streams import Address, bot_stream, fingerprint
+from events.streams import Address, bot_stream
 from store.errors import Fenced
 from store.log import Log
 
@@ -138,49 +136,22 @@ class AccountLife:
         """Claim the account, learn what it was, close what was left open, and open the channel."""
         self._enter("starting")
         self.account = self._new_account()
-        process, key = self.process, self.spec.address.bot
-        claim = await process.log.claim(
-            key, process.instance, process.scheduler.clock.now(), program=process.program, simulated=process.simulated
+        process, account = self.process, self.account
+        claim = await waking.claim(
+            account, process.log, instance=process.instance, program=process.program, simulated=process.simulated
         )
-        self.account.view = msgspec.structs.replace(self.account.view, epoch=claim.epoch)
-        self._fence = EpochFence(process.log, key, claim.epoch, process.scheduler.clock, self.account.fence_off)
-        await self._recall()
+        self._fence = EpochFence(process.log, claim.account, claim.epoch, process.scheduler.clock, account.fence_off)
+        await waking.recall(account, process.log)
         await self._begin()
         self._spawn("watch", self._watch())
-
-    async def _recall(self) -> None:
-        """Addresses, and what the agenda has: open requests of earlier lives are closed before the account is ready."""
-        log, account, key = self.process.log, self.account, self.spec.address.bot
-        for row in await log.addresses(key):
-            account.know(row.stream, row.peer)
-        stale = []
-        for item in await log.agenda(key):
-            if item.waiting or item.turn_open:
-                account.waiting.add(item.stream)
-            if item.open_epoch is not None or item.turn_open:
-                stale.append(item.stream)
-            account.agenda.set(item.stream, item.due_at)
-        await asyncio.gather(*(account.peers.ask(stream, Advance()) for stream in stale))
 
     async def _begin(self) -> None:
         """Take the configuration and the login as they are now, and open the link if there is a login."""
         credentials = self._logins.read()
-        owner = ""
-        if credentials:
-            self.account.owner = credentials.user_id
-            owner = self.account.stream_of(credentials.user_id)
-        policy = self.spec.policy
-        await self._tell_bot(
-            Begin(
-                policy=policy,
-                policy_id=policy_id(policy),
-                credentials=self._fingerprint(credentials),
-                owner=owner,
-            )
-        )
+        begun = await waking.begin(self.account, self.spec.policy, credentials)
         if credentials is None:
             self._enter("login_needed", f"log in with: replyledger login {self.spec.address.channel}")
-        elif self.account.view.login_lost:
+        elif begun == "login_lost":
             self._enter("login_lost", "the channel ended this login; log in again")
         else:
             self._open(credentials)
@@ -219,14 +190,13 @@ class AccountLife:
 
     def _lost(self, gone: LoginGone) -> None:
         if self.state != "login_lost" and not self.account.fenced:
-            self.account.mark_lost()
+            waking.lose(self.account, gone)
             self._enter("login_lost", f"the channel ended this login (code {gone.code}); log in again")
-            self.account.peers.tell(bot_stream(self.spec.address), Lose(gone))
 
     def _report(self, stream: str, request: str, outcome: Outcome) -> None:
         if isinstance(outcome, Refused) and outcome.failure == "login_lost":
             self._lost(LoginGone(code=outcome.code, where="send"))
-        self.account.peers.complete(stream, Conclude(request, outcome))
+        waking.report(self.account, stream, request, outcome)
 
     # --- watching -------------------------------------------------------------------------------------------------
 
@@ -253,7 +223,7 @@ class AccountLife:
         if self.state not in ("login_needed", "login_lost"):
             return
         credentials = self._logins.read()
-        if credentials and self._fingerprint(credentials) != self.account.state.credentials:
+        if credentials and credentials_id(self.account, credentials) != self.account.state.credentials:
             await self._close_link()
             await self._begin()
 
@@ -316,13 +286,14 @@ class AccountLife:
                 epoch=0,
                 policy=spec.policy,
                 locale=spec.locale,
+                typing=spec.typing,
                 agentless_since=process.scheduler.clock.now(),
             ),
             access=spec.access,
         )
         account.on_fenced = self._fenced
         account.on_change = self._on_change
-        account.peers = Directory(process.scheduler, lambda key: _actor(key, account))
+        account.peers = Directory(process.scheduler, lambda key: waking.actor_of(key, account))
         return account
 
     async def _tell_bot(self, command: object) -> None:
@@ -331,9 +302,6 @@ class AccountLife:
     @staticmethod
     async def _await(future: Any) -> Any:
         return await future
-
-    def _fingerprint(self, credentials: Credentials | None) -> str:
-        return fingerprint(self.process.log.salt, credentials.token) if credentials else ""
 
     def _enter(self, state: LifeState, reason: str = "") -> None:
         self.state, self.reason = state, reason
@@ -355,12 +323,3 @@ class AccountLife:
         if task is not None and task is not asyncio.current_task():
             task.cancel()
             await asyncio.wait((task,))
-
-
-def policy_id(policy: Policy) -> str:
-    """A digest of a policy, 16 hex digits."""
-    return hashlib.blake2b(msgspec.json.encode(policy), digest_size=8).hexdigest()
-
-
-def _actor(key: str, account: Account) -> Actor:
-    return Bot(account) if key == bot_stream(account.address) else Peer(key, account)

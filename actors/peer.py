@@ -43,10 +43,11 @@ class Peer(Actor):
         self.state = PeerState()
         self._texts = Texts()
         self._row_due: Millis | None = None
+        self._typing = False  # the typing sign is shown
 
     def idle(self) -> bool:
         """Put away only between sends: an outcome would have to bring the peer back at once."""
-        return self.state.request is None
+        return self.state.request is None and not self._typing
 
     def on_hydrate(self) -> Turn:
         """Replay the stream; close what an earlier incarnation left open; see what is due."""
@@ -208,7 +209,18 @@ class Peer(Actor):
         now = account.scheduler.clock.now()
         lane = next_lane(self.state, account.view_of(self.stream, now), now) if waits else None
         account.note_block(self.stream, lane.reason if isinstance(lane, Block) else None)
+        self._show_typing(bool(self.state.turn and self.state.turn.agent))
         self._texts.forget(keep=self.state.token.body if self.state.token else "")
+
+    def _show_typing(self, on: bool) -> None:
+        """The typing sign while an agent works, where policy wants it and the channel has one."""
+        outlet, token = self.account.outlet, self.state.token
+        if on == self._typing or outlet is None or not self.account.view.typing:
+            return
+        handle = self._texts.known.get(token.body) if token else None
+        if handle or not on:
+            self._typing = on
+            outlet.typing(self.account.peer_of(self.stream), handle or "", on)
 
     def _send(self, send: Send) -> None:
         outlet = self.account.outlet
