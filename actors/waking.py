@@ -1,0 +1,115 @@
+"""How an account comes to life: claim it, learn what it was, close what was left open, take configuration and login.
+
+These coroutines await nothing but futures of the log and of the actors, so that production awaits them on the loop and the seeded
+worlds drive the very same ones on their scheduler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable
+from typing import Literal, Protocol
+
+import msgspec
+
+from actors.account import Account
+from actors.bot import Begin, Bot, Lose
+from actors.commands import Advance, Conclude
+from actors.peer import Peer
+from actors.ports import Credentials, LoginGone, Outcome
+from actors.runtime.actor import Actor
+from events.base import Millis
+from events.bot import Policy
+from events.streams import bot_stream, fingerprint
+from store.records import AddressRow, AgendaRow, Claim
+
+Begun = Literal["ready", "login_needed", "login_lost"]
+"""What an account is once it took its configuration: only `ready` opens its link."""
+
+
+class WakingLog(Protocol):
+    """What a start asks of the log."""
+
+    def claim(
+        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
+    ) -> Awaitable[Claim]:
+        """Take the account over."""
+        ...
+
+    def addresses(self, account: str) -> Awaitable[tuple[AddressRow, ...]]:
+        """The peers of an account."""
+        ...
+
+    def agenda(self, account: str) -> Awaitable[tuple[AgendaRow, ...]]:
+        """What an account's streams wait for."""
+        ...
+
+
+def actor_of(key: str, account: Account) -> Actor:
+    """The actor of a stream of an account."""
+    return Bot(account) if key == bot_stream(account.address) else Peer(key, account)
+
+
+async def claim(
+    account: Account, log: WakingLog, *, instance: str, program: str = "", simulated: bool = False
+) -> Claim:
+    """Take the account over: from here on everything is decided under the new epoch."""
+    now = account.scheduler.clock.now()
+    taken = await log.claim(account.address.bot, instance, now, program=program, simulated=simulated)
+    account.view = msgspec.structs.replace(account.view, epoch=taken.epoch)
+    return taken
+
+
+async def recall(account: Account, log: WakingLog) -> None:
+    """Addresses, and what the agenda has: open requests of earlier lives are closed before the account is ready."""
+    key = account.address.bot
+    for row in await log.addresses(key):
+        account.know(row.stream, row.peer)
+    stale = []
+    for item in await log.agenda(key):
+        if item.waiting or item.turn_open:
+            account.waiting.add(item.stream)
+        if item.open_epoch is not None or item.turn_open:
+            stale.append(item.stream)
+        account.agenda.set(item.stream, item.due_at)
+    for closed in [account.peers.ask(stream, Advance()) for stream in stale]:
+        await closed
+
+
+async def begin(account: Account, policy: Policy, credentials: Credentials | None) -> Begun:
+    """Take the configuration and the login as they are now."""
+    owner = ""
+    if credentials:
+        account.owner = credentials.user_id
+        owner = account.stream_of(credentials.user_id)
+    command = Begin(
+        policy=policy,
+        policy_id=policy_id(policy),
+        credentials=credentials_id(account, credentials),
+        owner=owner,
+    )
+    await account.peers.ask(bot_stream(account.address), command)
+    if credentials is None:
+        return "login_needed"
+    return "login_lost" if account.view.login_lost else "ready"
+
+
+def lose(account: Account, gone: LoginGone) -> None:
+    """The channel says that the login is gone: nobody tries to send any more, and the log hears of it."""
+    account.mark_lost()
+    account.peers.tell(bot_stream(account.address), Lose(gone))
+
+
+def report(account: Account, stream: str, request: str, outcome: Outcome) -> None:
+    """An outlet says what became of a request."""
+    account.peers.complete(stream, Conclude(request, outcome))
+
+
+def policy_id(policy: Policy) -> str:
+    """A digest of a policy, 16 hex digits."""
+    return hashlib.blake2b(msgspec.json.encode(policy), digest_size=8).hexdigest()
+
+
+def credentials_id(account: Account, credentials: Credentials | None) -> str:
+    """The fingerprint of a login's secret, "" for none."""
+    return fingerprint(account.log.salt, credentials.token) if credentials else ""
