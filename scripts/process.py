@@ -11,6 +11,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import aiohttp
+import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.agents import AgentHub
@@ -32,7 +34,7 @@ from scripts.client import PORT_FILE
 from scripts.config import Account, Config
 from scripts.credentials import LoginFile
 from scripts.desk import Desk, Peers
-from scripts.exits import ExitCode
+from scripts.exits import ExitCode, Failed
 from scripts.files import write_private
 from scripts.opening import log_path
 from scripts.retention import Retention
@@ -217,9 +219,16 @@ async def open_log(config: Config, scheduler: LoopScheduler) -> SqliteLog:
 
 @asynccontextmanager
 async def clock_of(config: Config) -> AsyncIterator[Clock]:
-    """The clock of this process: the machine's, or the simulated one of a configuration for simulated days."""
+    """The clock of this process: the machine's, or the simulated one of a configuration for simulated days. Raises Failed."""
     if config.clock is None:
         yield BootClock()
         return
-    async with FollowedClock(config.clock) as clock:
+    clock = FollowedClock(config.clock)
+    try:
+        await clock.start()
+    except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
+        raise Failed(f"no simulated clock answers at {config.clock}: {type(error).__name__}") from error
+    try:
         yield clock
+    finally:
+        await clock.stop()

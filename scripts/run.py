@@ -84,6 +84,7 @@ async def serve(config: Config, given: Options, printer: Printer) -> ExitCode:
 def _say_ready(process: GatewayProcess, http: Listen, agents: Listen, printer: Printer) -> None:
     ready = Running(http=f"http://{http}", agents=f"ws://{agents}", instance=process.instance, pid=os.getpid())
     printer.row(ready, f"ready: HTTP on {ready.http}, agents on {ready.agents}, instance {ready.instance}")
+    printer.flush()  # whoever started us reads this through a pipe
     accounts = ", ".join(f"{life.spec.address} {life.state}" for life in process.lives.values())
     notify("READY=1", f"STATUS={accounts or 'no accounts'}")
 

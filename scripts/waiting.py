@@ -130,6 +130,8 @@ def _freed_by(event: Event) -> str:
             return f"message {event.message} brought a new context token"
         case peer.MessageReceived():
             return f"message {event.message} opened a new window"
+        case peer.SendRequested():
+            return f"request {event.request} left"
         case peer.SendSucceeded() | peer.SendFailed() | peer.SendUnknown() | peer.UnknownResolved():
             return f"the outcome of request {event.request} was known"
         case peer.TurnCompleted() | peer.TurnFailed() | peer.TurnCancelled():
