@@ -20,6 +20,7 @@ from scripts.exits import ExitCode, Misused, code_of
 from scripts.options import Options
 
 VERBS: dict[str, tuple[str, str]] = {
+    "demo": ("scripts.demonstration.verb", "play a scripted day on this machine, and compare phone and ledger"),
     "run": ("scripts.run", "run the gateway in the foreground"),
     "login": ("scripts.login", "log an account in: `login weixin --account A`"),
     "accounts": ("scripts.accounts", "list, start, stop, restart or log out accounts"),
@@ -38,6 +39,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "explain": ("scripts.explain_verb", "why something left or waits, in plain sentences"),
     "replay": ("scripts.replay_verb", "quota and backlog rebuilt from the events alone"),
     "events": ("scripts.events_verb", "tail, show or export the log"),
+    "simulate": ("scripts.simulate", "a Weixin server, or a clock, for trials on this machine"),
     "doctor": ("scripts.doctor", "check configuration, files, clock, log and ports"),
     "backup": ("scripts.backup", "copy the log into one file"),
     "erase": ("scripts.erase", "erase the texts of a peer or of a delivery"),
