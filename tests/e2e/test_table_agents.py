@@ -1,0 +1,77 @@
+"""Rows of the table: messages that no agent is there for, and agents that die in a turn."""
+
+from __future__ import annotations
+
+from tests.e2e.hand import Hand
+from tests.e2e.phones import MINUTE, SECOND
+from tests.e2e.processes import eventually
+from tests.e2e.stage import Stage
+
+NOTICE = "No agent is connected right now."
+
+
+def test_a_message_waits_for_an_agent_and_its_sender_is_told_once(stage: Stage) -> None:
+    person = stage.person()
+    person.says("anybody there?")
+    eventually(lambda: any(p["open_turn"] for p in stage.gateway.get("/v1/peers")["peers"]), "the turn is open")
+    turn_id = stage.gateway.peer(person.address)["open_turn"]
+    assert "waits until one connects" in "\n".join(stage.gateway.explain(turn_id)["sentences"])
+    stage.silent(person, sends=0)
+
+    stage.later(31 * SECOND)
+    stage.answered(person, 1)
+    assert person.reads[0].startswith(NOTICE)
+    for _ in range(3):
+        stage.later(20 * MINUTE)
+        stage.silent(person, sends=1)
+    stage.gateway.child.kill()  # a restart does not tell it again, nor lose the turn
+    stage.gateway.start()
+    stage.later(MINUTE)
+    stage.silent(person, sends=1)
+
+    with Hand(stage.gateway.agents_url) as agent:
+        assert agent.takes(person.address) == turn_id
+        agent.answers(turn_id, "yes, now")
+        stage.answered(person, 2)
+    assert person.reads[1:] == ["yes, now"]
+    rows = stage.gateway.ledger(person.address)
+    assert [(r["kind"], r["share"], r["slot"]) for r in rows] == [("notice", 0, 1), ("answer", 0, 2)]
+    told = "\n".join(stage.gateway.explain(turn_id)["sentences"])
+    assert "Its sender was told once" in told
+    assert "Agent hand got it" in told
+    stage.gateway.sound()
+
+
+def test_a_turn_whose_agent_dies_goes_to_the_next_under_the_same_id(stage: Stage) -> None:
+    dies = stage.echo("--die")
+    person = stage.person()
+    person.says("careful")
+    assert dies.exited() == 70
+    turn_id = stage.gateway.peer(person.address)["open_turn"]
+    assert turn_id
+
+    with Hand(stage.gateway.agents_url) as agent:
+        stage.later(11 * SECOND)  # the dead agent does not come back
+        assert agent.takes(person.address) == turn_id
+        agent.say(type="completed", turn_id=turn_id, text="survived")
+        stage.answered(person, 1)
+        agent.say(type="completed", turn_id=turn_id, text="survived")  # it never saw its receipt
+        agent.hear("receipt", turn_id=turn_id, state="delivered")
+    stage.silent(person, sends=1)
+    assert person.reads == ["survived"]
+    told = "\n".join(stage.gateway.explain(turn_id)["sentences"])
+    assert "offered again under the same turn id" in told
+
+
+def test_an_agent_that_comes_back_keeps_its_turn(stage: Stage) -> None:
+    person = stage.person()
+    with Hand(stage.gateway.agents_url) as agent:
+        person.says("long work")
+        turn_id = agent.takes(person.address)
+        agent.close()
+    with Hand(stage.gateway.agents_url, name="other"), Hand(stage.gateway.agents_url) as again:
+        assert again.takes(person.address) == turn_id
+        again.answers(turn_id, "done")
+        stage.answered(person, 1)
+    assert person.reads == ["done"]
+    stage.gateway.explain(turn_id)
