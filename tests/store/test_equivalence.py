@@ -1,0 +1,127 @@
+"""The twins hold the same after the same: random batches, in random groups."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from events.peer import SessionBound, SessionReset
+from store import memory_queries, queries
+from store.core import Outcome, SqliteCore
+from store.memory_core import MemoryCore
+from store.prepare import prepare
+from store.records import ANY, AddressRow, AgendaRow, Appended, Batch, Binding, Body, Key, Write
+from store.sqlite import connect
+
+ACCOUNTS = ("weixin:a", "weixin:b")
+STREAMS = tuple(f"peer-{c * 16}" for c in "abcd")
+FEW = tuple("xyz")
+
+streams = st.sampled_from(STREAMS)
+times = st.integers(0, 50)
+agenda_rows = st.builds(
+    AgendaRow,
+    stream=streams,
+    due_at=st.none() | times,
+    open_epoch=st.none() | st.integers(0, 3),
+    waiting=st.integers(0, 2),
+    turn_open=st.booleans(),
+)
+event = st.sampled_from((SessionBound(session="s"), SessionReset(who="é")))
+
+
+def several(of: st.SearchStrategy, most: int = 2) -> st.SearchStrategy:
+    return st.lists(of, max_size=most).map(tuple)
+
+
+batches = st.builds(
+    Batch,
+    account=st.sampled_from(ACCOUNTS),
+    epoch=st.sampled_from((1, 1, 1, 2)),
+    at=times,
+    cause=st.sampled_from(("", "c")),
+    writes=several(
+        st.builds(
+            Write,
+            streams,
+            st.sampled_from((ANY, ANY, 0, 1, 2, 3)),
+            st.lists(event, max_size=2).map(tuple),
+        )
+    ),
+    bodies=several(
+        st.builds(
+            Body,
+            id=st.sampled_from(FEW),
+            stream=streams,
+            kind=st.just("inbound"),
+            text=st.text(max_size=3, alphabet=st.characters(exclude_categories=("Cs",))),
+            at=times,
+        ),
+        1,
+    ),
+    keys=several(
+        st.builds(
+            Key, source=st.sampled_from(("turn", "message")), key=st.sampled_from(FEW), value=st.sampled_from(FEW)
+        ),
+        1,
+    ),
+    agenda=several(agenda_rows, 1),
+    wake=several(agenda_rows, 1),
+    addresses=several(st.builds(AddressRow, stream=streams, peer=st.sampled_from(FEW), name=st.sampled_from(FEW)), 1),
+    bindings=several(st.builds(Binding, stream=streams, session=st.sampled_from(("", "s", "t"))), 1),
+    erase=several(st.sampled_from(FEW), 1),
+    forget=several(streams, 1),
+)
+groups = st.lists(st.lists(batches, min_size=1, max_size=4), min_size=1, max_size=8)
+
+
+def told(outcome: Outcome) -> object:
+    return outcome if isinstance(outcome, Appended) else (type(outcome).__name__, str(outcome))
+
+
+def everything(module, source) -> list[object]:
+    return [
+        module.page(source, 0, 0, 1000),
+        module.row_page(source, 0, 1000),
+        module.position(source),
+        module.heads(source),
+        module.claims(source),
+        module.bindings(source),
+        module.accounts_of(source),
+        module.bodies(source, FEW),
+        [module.position_at(source, at) for at in (0, 50)],
+        [module.key(source, s, k) for s in ("turn", "message") for k in FEW],
+        [module.key_prefix(source, s, "", 20) for s in ("turn", "message")],
+        [module.agenda(source, a) for a in ACCOUNTS],
+        [module.addresses(source, a) for a in ACCOUNTS],
+        [module.expired(source, a, at, 10) for a in ACCOUNTS for at in (20, 99)],
+        [module.read(source, s, 1, 2) for s in STREAMS],
+    ]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(groups, st.lists(st.integers(0, 8), max_size=2))
+def test_random_groups(history: list[list[Batch]], claims_at: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        sqlite = connect(Path(folder) / "log.db", salt=b"0123456789abcdef")
+        try:
+            live_through(sqlite, MemoryCore(salt=b"0123456789abcdef"), history, claims_at)
+        finally:
+            sqlite.connection.close()
+
+
+def live_through(sqlite: SqliteCore, memory: MemoryCore, history: list[list[Batch]], claims_at: list[int]) -> None:
+    for core in (sqlite, memory):
+        core.claim(ACCOUNTS[0], "i", 1)
+        core.claim(ACCOUNTS[1], "i", 1)
+    for number, group in enumerate(history):
+        if number in claims_at:
+            assert sqlite.claim(ACCOUNTS[0], "j", 9, "p", True) == memory.claim(ACCOUNTS[0], "j", 9, "p", True)
+        outcomes = [[told(o) for o in core.append_group([prepare(b) for b in group])] for core in (sqlite, memory)]
+        assert outcomes[0] == outcomes[1]
+    assert sqlite.prune_keys(ACCOUNTS[0], "message", 25) == memory.prune_keys(ACCOUNTS[0], "message", 25)
+    assert everything(queries, sqlite.connection) == everything(memory_queries, memory)
+    assert queries.meta(sqlite.connection) == memory.meta
