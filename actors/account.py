@@ -131,7 +131,8 @@ class Account:
         view = self.view
         if allowed == view.allowed and until == view.paused_until and agents == view.agents:
             return view
-        return msgspec.structs.replace(view, allowed=allowed, paused_until=until, agents=agents)
+        pairing = "pairing" in self.access
+        return msgspec.structs.replace(view, allowed=allowed, pairing=pairing, paused_until=until, agents=agents)
 
     def allows(self, peer: str) -> bool:
         """Whether the configuration lets this peer talk to the bot."""

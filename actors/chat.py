@@ -17,6 +17,12 @@ WORDS: tuple[Word, ...] = ("/more", "/reset", "/cancel")
 _WORD_BYTES_MAX = 16
 """Longer messages are no control words, and their texts need not be read to know it."""
 
+MESSAGES_MAX = 200
+"""How many messages of a peer wait for an agent."""
+
+STRANGERS_MESSAGES_MAX = 10
+"""How many messages of somebody who waits for access are kept."""
+
 RETRIEVABLE = ("cut", "dropped")
 NOT_FOR_PEERS = ("operator", "text_gone", "blank")
 """Reasons whose outputs a peer does not get by asking: taken away on purpose, or nothing to see. `dead retry` still has them."""
@@ -27,17 +33,30 @@ def read_inbox(draft: Draft) -> Notice | None:
     open. The notice that answers the last control word, if one is due."""
     said: Notice | None = None
     for message in draft.state.inbox:
-        if not (draft.view.allowed or draft.state.access):
-            draft.add(AccessRefused(message=message.message, reason="not_allowed"))
+        if not _may_talk(draft):
+            if not draft.view.pairing:
+                draft.add(AccessRefused(message=message.message, reason="not_allowed"))
             continue
         word = _word(draft, message)
         if word:
             said = _obey(draft, message, word)
         elif draft.state.turn is None:
             _start(draft, draft.state.inbox[0])
-    if draft.state.inbox and draft.state.turn is None:
+    if draft.state.inbox and draft.state.turn is None and _may_talk(draft):
         _start(draft, draft.state.inbox[0])
+    _bound(draft)
     return said
+
+
+def _may_talk(draft: Draft) -> bool:
+    return draft.view.allowed or draft.state.access
+
+
+def _bound(draft: Draft) -> None:
+    """Messages wait for an agent, or for access, but not without end: the oldest go, visibly."""
+    most = MESSAGES_MAX if _may_talk(draft) else STRANGERS_MESSAGES_MAX
+    for message in draft.state.inbox[: max(0, len(draft.state.inbox) - most)]:
+        draft.add(AccessRefused(message=message.message, reason="too_many_wait"))
 
 
 def cancel(draft: Draft, who: str, message: str = "") -> None:

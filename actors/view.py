@@ -40,6 +40,7 @@ class BotView(msgspec.Struct, frozen=True, kw_only=True):
     policy_id: str = ""
     paused_until: Millis | None = 0  # for the peer that looks; None = until resumed
     allowed: bool = True  # whether the configuration lets the peer that looks talk to the bot
+    pairing: bool = False  # messages of those who may not are kept until access is granted, instead of refused
     agents: int = 0  # agents that are connected
     agentless_since: Millis = 0  # when the last one left, or this life began
     locale: str = "zh-CN"

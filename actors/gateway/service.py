@@ -180,11 +180,10 @@ class Service:
         state, account = room.state, place.life.account
         peer = account.peer_of(place.stream)
         reason, earliest = room.blocked()
-        access: views.Access = "owner" if peer == account.owner else "granted"
         return views.PeerView(
             peer=room.address,
             name="",
-            access=access if room.view.allowed or state.access else "refused",
+            access=_access(room, peer == account.owner),
             session=state.session,
             quota=room.quota,
             share=room.share,
@@ -361,3 +360,9 @@ class Service:
         if self.stopping:
             reasons.insert(0, "the gateway is stopping")
         return views.ReadyView(ready=not reasons, reasons=tuple(reasons))
+
+
+def _access(room: Room, owner: bool) -> views.Access:
+    if room.view.allowed or room.state.access:
+        return "owner" if owner else "granted"
+    return "pending" if room.view.pairing else "refused"

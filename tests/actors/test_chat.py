@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from actors.chat import STRANGERS_MESSAGES_MAX
 from actors.commands import Bind, CancelTurn, Facts, FinishTurn, Grant, Operate, TakeTurn
 from actors.errors import TurnNotOpen
 from actors.text import notices
 from actors.view import ResetSession, Withdraw
 from events.bot import Policy
-from events.peer import OperatorActed
+from events.peer import AccessRefused, OperatorActed
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import HOUR, MINUTE, SECOND
 
@@ -225,3 +226,22 @@ def test_english_where_the_locale_says_so() -> None:
     peer = OnePeer(locale="en-GB")
     peer.message("/cancel")
     assert peer.said == ["Nothing is running."]
+
+
+def test_with_pairing_a_strangers_messages_wait_for_access() -> None:
+    peer = OnePeer().see(allowed=False, pairing=True)
+    peer.message("first")
+    assert peer.state.inbox
+    assert peer.state.turn is None
+    peer.do(Grant("operator"))
+    assert peer.state.turn is not None
+    assert not peer.state.inbox
+
+
+def test_of_a_stranger_only_so_many_messages_are_kept() -> None:
+    peer = OnePeer().see(allowed=False, pairing=True)
+    for number in range(STRANGERS_MESSAGES_MAX + 1):
+        peer.message(f"message {number}")
+    assert len(peer.state.inbox) == STRANGERS_MESSAGES_MAX
+    refused = [r.event for r in peer.recorded if isinstance(r.event, AccessRefused)]
+    assert [e.reason for e in refused] == ["too_many_wait"]
