@@ -117,6 +117,7 @@ class AccountLife:
         self.spec, self.process = spec, process
         self.state: LifeState = "stopped"
         self.reason = ""
+        self.recalled = False  # whether it knows its peers from the log
         self._open_link, self._logins = open_link, logins
         self._on_state, self._on_change = on_state, on_change
         self._link: Link | None = None
@@ -135,13 +136,14 @@ class AccountLife:
     async def start(self) -> None:
         """Claim the account, learn what it was, close what was left open, and open the channel."""
         self._enter("starting")
-        self.account = self._new_account()
+        self.account, self.recalled = self._new_account(), False
         process, account = self.process, self.account
         claim = await waking.claim(
             account, process.log, instance=process.instance, program=process.program, simulated=process.simulated
         )
         self._fence = EpochFence(process.log, claim.account, claim.epoch, process.scheduler.clock, account.fence_off)
         await waking.recall(account, process.log)
+        self.recalled = True
         await self._begin()
         self._spawn("watch", self._watch())
 

@@ -53,8 +53,12 @@ class Desk:
     async def _find(self, turn_id: str) -> TurnHome | None:
         for value in (await self._log.key("turn", turn_id)).values():
             kept = json.loads(value)
-            place = self._finder.of_stream(kept["streams"][0]) if kept.get("inbound") else None
-            if place is not None:
+            if not kept.get("inbound"):
+                continue
+            place = self._finder.of_stream(kept["streams"][0])
+            if place is None:
+                self._finder.check_recalled()
+            else:
                 return TurnHome(place.stream, place.address)
         return None
 

@@ -93,6 +93,7 @@ class Acceptance:
         for stream in kept["streams"]:
             place = self._finder.of_stream(stream)
             if place is None:
+                self._finder.check_recalled()
                 continue  # its account is configured no more
             delivery = delivery_id(stream, turn_id)
             if not await self._same(delivery, offer):

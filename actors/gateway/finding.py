@@ -10,6 +10,7 @@ import msgspec
 from actors.gateway.errors import (
     AmbiguousId,
     BadRequest,
+    Unavailable,
     UnknownAccount,
     UnknownDelivery,
     UnknownPeer,
@@ -62,7 +63,7 @@ class Finder:
         )
 
     def place(self, address: str, path: str = "") -> Place:
-        """A peer by its address; a bot's own address means the person who logged in. Raises UnknownPeer."""
+        """A peer by its address; a bot's own address means the person who logged in. Raises UnknownPeer, Unavailable."""
         try:
             parsed = parse_address(address)
         except BadAddress as error:
@@ -70,9 +71,21 @@ class Finder:
         life = next((x for x in self.lives.values() if x.spec.address.bot == parsed.bot), None)
         peer = parsed.peer or (life.account.owner if life else "")
         stream = life.account.known(peer) if life and peer else None
+        if life is not None and stream is None:
+            self._check_recalled(life)
         if life is None or stream is None:
             raise UnknownPeer(f"no peer has the address {address}", path=path, near=nearest(address, self.addresses()))
         return Place(life, stream)
+
+    def check_recalled(self) -> None:
+        """Raises Unavailable while an account has not recalled its peers: who is missing may be one of them."""
+        for life in self.lives.values():
+            self._check_recalled(life)
+
+    @staticmethod
+    def _check_recalled(life: AccountLife) -> None:
+        if not life.recalled:
+            raise Unavailable(f"{life.spec.address} is starting; try again in a moment")
 
     def of_stream(self, stream: str) -> Place | None:
         """The place of a stream, None if no account of this process has it."""
@@ -91,17 +104,19 @@ class Finder:
         return (p.address for p in self.places())
 
     async def bound(self, session: str, path: str = "") -> tuple[Place, ...]:
-        """The peers bound to a session. Raises UnknownSession."""
+        """The peers bound to a session. Raises UnknownSession, Unavailable."""
         bindings = await self._log.bindings()
         found = [self.of_stream(b.stream) for _, b in bindings if b.session == session]
         places = tuple(p for p in found if p is not None)
+        if len(places) < len(found) or not places:
+            self.check_recalled()
         if not places:
             near = nearest(session, {b.session for _, b in bindings if b.session})
             raise UnknownSession(f"no peer is bound to session {session!r}", path=path, near=near)
         return places
 
     async def delivery(self, prefix: str) -> tuple[DeliveryKey, Place]:
-        """A delivery by its id or a unique beginning. Raises UnknownDelivery, AmbiguousId."""
+        """A delivery by its id or a unique beginning. Raises UnknownDelivery, AmbiguousId, Unavailable."""
         found = await self._log.key_prefix("delivery", prefix, IDS_LOOKED_AT)
         exact = [row for row in found if row[1] == prefix]
         rows = exact or list(found)
@@ -109,6 +124,8 @@ class Finder:
             raise AmbiguousId(f"{len(rows)} deliveries begin with {prefix}", near=tuple(key for _, key, _ in rows))
         key = delivery_key(rows[0][1], rows[0][2]) if rows else None
         place = self.of_stream(key.stream) if key else None
+        if key is not None and place is None:
+            self.check_recalled()
         if key is None or place is None:
             raise UnknownDelivery(f"no delivery has an id that begins with {prefix!r}")
         return key, place
