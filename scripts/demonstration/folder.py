@@ -47,6 +47,8 @@ class Folder:
 
     def make(self) -> None:
         """Make it anew. Raises DemoFailed for a folder that no demo has made."""
+        if self.path.exists() and not self.path.is_dir():
+            raise DemoFailed(f"{self.path} is not a folder")
         if self.path.exists():
             if not (self.path / MARK).is_file() and any(self.path.iterdir()):
                 raise DemoFailed(f"{self.path} was not made by a demo; name another folder with --keep")

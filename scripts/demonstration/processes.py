@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -104,7 +103,6 @@ class Processes:
                 "-m",
                 *args,
                 cwd=ROOT,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=errors,

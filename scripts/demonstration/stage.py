@@ -119,9 +119,12 @@ class Stage:
         await agent.ready(Connected)
 
     async def start_second(self) -> None:
-        """A second instance of the same account, elsewhere; from now on it is the one that is asked."""
+        """A second instance of the same account, elsewhere; from now on it is the one that is asked, and that polls."""
+        polls = (await self.counters())["polls"]
         _, running = await self._start_gateway("second gateway", str(self.folder.second_config))
         self.gateway = self._asking("second gateway", running.http)
+        await self.expect("the second instance polls", polls=polls + 1)
+        await self.polling()
 
     async def run_verb(self, *args: str) -> None:
         """Run a verb of the command line to its end. Raises DemoFailed unless it is done."""
@@ -146,8 +149,15 @@ class Stage:
         return (await self.clock.get(Reading, "/now")).now
 
     async def advance_to(self, at: Millis) -> None:
-        """Let time jump: never over something that is on its way, and not without that everybody has followed."""
-        await self.quiet()
+        """Let time jump, and wait until everybody has followed.
+
+        Never over something that is on its way, nor over an instant at which something may leave: gateway and server
+        hear of a jump a moment apart, and what left in that moment would reach the server before its time.
+        """
+        peer = await self.quiet()
+        if peer.earliest is not None and peer.earliest <= at:
+            raise DemoFailed(f"the script jumps to {at}, over {peer.earliest}, when something may leave")
+        await self.expect("the gateway polls", holding=1)
         polls = (await self.counters())["polls"]
         await self.clock.post(Reading, "/set", {"now": at})
         await self.expect("the simulator has followed the clock", now=at)
@@ -155,9 +165,9 @@ class Stage:
         await self.expect("the gateway polls again", polls=polls + 1, holding=1)
         await until("the gateway follows the clock", self.status, lambda status: status.now >= at)
 
-    async def quiet(self) -> None:
+    async def quiet(self) -> PeerView:
         """Wait until nothing of the user is on its way."""
-        await until("nothing is on its way", self.peer, lambda p: not p.open_request and not p.open_turn)
+        return await until("nothing is on its way", self.peer, lambda p: not p.open_request and not p.open_turn)
 
     async def polling(self) -> None:
         """Wait until the gateway runs and its poll is held."""

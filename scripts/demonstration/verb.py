@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -123,12 +124,12 @@ async def _ended_by_term() -> AsyncIterator[None]:
 
 
 def _explore(folder: Folder, day: Day) -> str:
-    command = f"{_program()} --config {os.path.relpath(folder.config)}"
+    command = f"{_program()} --config {_shown(folder.config)}"
     told = day.told
     return "\n".join(
         (
             "",
-            f"The log is left in {os.path.relpath(folder.path)}/. Its clock was simulated, and it says so for ever. Explore it:",
+            f"The log is left in {_shown(folder.path)}. Its clock was simulated, and it says so for ever. Explore it:",
             f"  {command} audit --free        # one row for each reply",
             f"  {command} audit --verify      # whether it is as it was written",
             f"  {command} replay              # quota and backlog, from the events alone",
@@ -142,10 +143,16 @@ def _explore(folder: Folder, day: Day) -> str:
     )
 
 
+def _shown(path: Path) -> str:
+    """A path as it can be typed here: relative if it lies below."""
+    below = Path(os.path.relpath(path))
+    return shlex.quote(str(path.absolute() if below.parts[:1] == ("..",) else below))
+
+
 def _program() -> str:
     """How the reader can call the program here."""
     beside = Path(sys.executable).with_name("replyledger")
     if not beside.exists():
-        return f"{sys.executable} -m scripts"
+        return f"{_shown(Path(sys.executable))} -m scripts"
     found = shutil.which("replyledger")
-    return "replyledger" if found and beside.samefile(found) else os.path.relpath(beside)
+    return "replyledger" if found and beside.samefile(found) else _shown(beside)

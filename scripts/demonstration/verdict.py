@@ -21,6 +21,9 @@ from scripts.simulators.weixin.ledgers import Accepted, Refused, Shown
 TOLERANCE_MS = 60_000
 """How far apart the two may note the time of one message; the steps of the day are further apart."""
 
+SKEW_MS = 500
+"""How far apart two followers of one clock may be: each hears of a jump after its own delay."""
+
 UNSURE = frozenset({"unknown", "open"})
 """Outcomes of which the ledger says itself that the message may have arrived or not."""
 
@@ -161,7 +164,7 @@ def _shares(phone: Phone, told: Told) -> dict[str, int]:
     pushes = {row.client_id for row in told.rows if row.kind == "push"}
     arrivals = [a for a in phone.accepted if a.client_id in pushes]
     return {
-        one.client_id: sum(1 for a in arrivals[: index + 1] if a.at > one.at - told.share_window_ms)
+        one.client_id: sum(1 for a in arrivals[: index + 1] if a.at - SKEW_MS > one.at - told.share_window_ms)
         for index, one in enumerate(arrivals)
     }
 
