@@ -108,7 +108,7 @@ def test_a_spent_share_rolls_inside_an_open_window(play: Stage) -> None:
     assert earliest is not None
     assert play.gateway.explain(f"{guest.id}-held")["blocked_until"] == earliest
 
-    play.at(earliest - SECOND // 2)
+    play.at(earliest - 10 * SECOND)
     play.silent(guest, sends=5)
     play.at(earliest)
 
