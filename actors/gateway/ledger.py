@@ -5,9 +5,12 @@ from __future__ import annotations
 from actors.gateway import views
 from actors.gateway.api import LedgerQuery
 from actors.gateway.finding import Finder, delivery_key
+from events.bot import BotStarted
 from events.stories import RequestStory
 from store.ledger import START, Entry, Place, Wanted
 from store.log import Log
+
+PAGE_EVENTS = 5_000
 
 SCAN_MAX = 10_000
 """How many requests are looked at for one page; what is left is on the next."""
@@ -28,7 +31,6 @@ async def ledger_page(
     if streams is not None and not streams:
         return views.LedgerPage(rows=(), next=None)
     after, scanned, rows = await _place(log, query.after), 0, list[views.LedgerRow]()
-    instances = {(c.account, c.epoch): c.instance for c in await log.claims()}
     while scanned < SCAN_MAX:
         entries = await log.requests(wanted, after, query.limit)
         for entry in entries:
@@ -52,7 +54,7 @@ async def _place(log: Log, position: int) -> Place:
     return Place(0, position)
 
 
-async def _row(log: Log, finder: Finder, entry: Entry, instances: dict[tuple[str, int], str]) -> views.LedgerRow:
+async def _row(log: Log, finder: Finder, entry: Entry, instances: Instances) -> views.LedgerRow:
     story, place = entry.story, finder.of_stream(entry.stream)
     account = place.life.spec.address.bot if place else ""
     return views.LedgerRow(
@@ -69,7 +71,7 @@ async def _row(log: Log, finder: Finder, entry: Entry, instances: dict[tuple[str
         share=story.charge.share,
         shares=story.charge.shares,
         epoch=story.epoch,
-        instance=instances.get((account, story.epoch), ""),
+        instance=await instances.name(account, story.epoch),
         request=story.request,
         client_id=story.client_id,
         message_id=story.message_id,

@@ -15,7 +15,7 @@ from actors.gateway.chores import Chores
 from actors.gateway.errors import BadRequest, UnknownPeer
 from actors.gateway.finding import Finder, Place
 from actors.gateway.forecast import forecast
-from actors.gateway.ledger import ledger_page
+from actors.gateway.ledger import Instances, ledger_page
 from actors.gateway.receipts import Room
 from actors.life import AccountLife
 from actors.moments import show_moment
@@ -53,6 +53,7 @@ class Service:
         self._finder = Finder(lives, log)
         self._acceptance = Acceptance(self._finder, log, scheduler)
         self._chores = Chores(self._finder, self._acceptance, log)
+        self._instances = Instances(log)
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
 
@@ -257,7 +258,7 @@ class Service:
         streams: tuple[str, ...] | None = None
         if query.peer:
             streams = self._ledger_streams(query.peer)
-        return await ledger_page(self._log, self._finder, query, streams)
+        return await ledger_page(self._log, self._finder, self._instances, query, streams)
 
     def _ledger_streams(self, name: str) -> tuple[str, ...]:
         lives = [x for x in self._lives.values() if name in (x.spec.address.bot, x.spec.address.account)]
