@@ -16,8 +16,34 @@ SCAN_MAX = 10_000
 """How many requests are looked at for one page; what is left is on the next."""
 
 
+class Instances:
+    """Which instance claimed which epoch, read once from the bots' streams and kept."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._of: dict[tuple[str, int], str] = {}
+        self._read: dict[str, int] = {}  # account -> version of its bot's stream
+
+    async def name(self, account: str, epoch: int) -> str:
+        """The instance of an epoch, "" where the log does not know the account."""
+        if (account, epoch) not in self._of:
+            await self._learn(account)
+        return self._of.get((account, epoch), "")
+
+    async def _learn(self, account: str) -> None:
+        while True:
+            page = await self._log.read(f"bot-{account}", self._read.get(account, 0), PAGE_EVENTS)
+            for r in page:
+                if isinstance(r.event, BotStarted):
+                    self._of[account, r.epoch] = r.event.instance
+            if page:
+                self._read[account] = page[-1].version
+            if len(page) < PAGE_EVENTS:
+                return
+
+
 async def ledger_page(
-    log: Log, finder: Finder, query: LedgerQuery, streams: tuple[str, ...] | None
+    log: Log, finder: Finder, instances: Instances, query: LedgerQuery, streams: tuple[str, ...] | None
 ) -> views.LedgerPage:
     """A page; `streams` None = all peers."""
     wanted = Wanted(
