@@ -16,13 +16,15 @@ AnyEvent = bot.BotEvent | peer.PeerEvent
 CLASSES: Mapping[str, type[Event]] = {cls.__struct_config__.tag: cls for cls in get_args(AnyEvent)}
 """Every event of the vocabulary by its tag."""
 
+_TAGS: Mapping[type[Event], str] = {cls: tag for tag, cls in CLASSES.items()}
+
 _encoder = msgspec.json.Encoder()
 _decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(AnyEvent)
 
 
 def tag_of(event: Event) -> str:
     """The tag under which an event is stored."""
-    return str(event.__struct_config__.tag)
+    return _TAGS[type(event)]
 
 
 def encode(event: Event) -> bytes:

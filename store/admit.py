@@ -67,7 +67,8 @@ class Admitted(msgspec.Struct):
 def admit(prepared: Prepared, facts: Facts) -> Admitted:
     """The rows of a batch. Raises AppendRefused; changes nothing."""
     batch = prepared.batch
-    _check_fence(batch, facts)
+    if facts.epochs.get(batch.account) != batch.epoch:
+        _check_fence(batch, facts)
     if batch.keys:
         _check_keys(batch, facts)
     if batch.bodies:
@@ -77,17 +78,19 @@ def admit(prepared: Prepared, facts: Facts) -> Admitted:
 
 def accept(admitted: Admitted, facts: Facts) -> None:
     """Let the facts include an admitted batch."""
-    batch = admitted.prepared.batch
     facts.position += len(admitted.rows)
     facts.tips.update(admitted.tips)
+    for stream, known in admitted.streams.items():
+        _settle(facts, stream, known)
+    if admitted.prepared.bare:
+        return
+    batch = admitted.prepared.batch
     for key in batch.keys:
         facts.keys[batch.account, key.source, key.key] = key.value
     if batch.bodies:
         facts.bodies.update([b.id for b in batch.bodies])
     if batch.erase:
         facts.bodies.difference_update(batch.erase)
-    for stream, known in admitted.streams.items():
-        _settle(facts, stream, known)
 
 
 def woken(row: AgendaRow, due_at: Millis | None) -> AgendaRow:
@@ -149,6 +152,8 @@ def _directory(prepared: Prepared, facts: Facts) -> dict[str, Known]:
             changed[name] = Known(account)
         elif known.account != account:
             _refuse_stranger(name, known, batch)
+    if prepared.bare:
+        return changed
     for stream in batch.forget:
         known = changed.get(stream) or facts.streams.get(stream)
         if known is not None:

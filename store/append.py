@@ -62,10 +62,12 @@ class Cache:
 
 def gather(connection: sqlite3.Connection, group: Sequence[Prepared], cache: Cache) -> Facts:
     """What decides about these batches, as it stands in this transaction."""
-    batches = [p.batch for p in group]
     epochs = connection.execute("SELECT account, epoch FROM epochs").fetchall()
     facts = Facts(position=cache.position, epochs=dict(epochs))
     _gather_streams(connection, group, cache, facts)
+    batches = [p.batch for p in group if not p.bare]
+    if not batches:
+        return facts
     keys = {(b.account, k.source): None for b in batches for k in b.keys}
     for account, source in keys:
         wanted = [k.key for b in batches if b.account == account for k in b.keys if k.source == source]
@@ -85,7 +87,8 @@ def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], c
     names: set[str] = set()
     for prepared in group:
         names.update(prepared.streams)
-        names.update(prepared.batch.forget)
+        if not prepared.bare:
+            names.update(prepared.batch.forget)
     missing = []
     for name in names:
         known = cache.streams.get(name)
@@ -110,13 +113,17 @@ def _gather_streams(connection: sqlite3.Connection, group: Sequence[Prepared], c
 def insert(connection: sqlite3.Connection, admitted: Sequence[Admitted]) -> None:
     """Write the batches that passed."""
     write_rows(connection, _EVENTS, [row for a in admitted for row in a.rows])
-    _insert_directory(connection, admitted)
-    _insert_texts(connection, admitted)
-    _insert_caches(connection, admitted)
+    _insert_directory(connection, [a for a in admitted if a.streams or not a.prepared.bare])
+    others = [a for a in admitted if not a.prepared.bare]
+    if others:
+        _insert_texts(connection, others)
+        _insert_caches(connection, others)
 
 
 def _insert_directory(connection: sqlite3.Connection, admitted: Sequence[Admitted]) -> None:
     """Forgotten peers go first: a later batch of the group may tie such a peer to another stream."""
+    if not admitted:
+        return
     forgotten = [(stream,) for a in admitted for stream in a.prepared.batch.forget]
     connection.executemany("UPDATE streams SET peer = NULL, name = '' WHERE stream = ?", forgotten)
     changed = {stream: known for a in admitted for stream, known in a.streams.items()}

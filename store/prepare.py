@@ -24,6 +24,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     body_bytes: tuple[int, ...]
     streams: Sequence[str]  # that it names, except those it forgets; some of them twice
     size: int
+    bare: bool  # nothing but events
 
 
 def prepare(batch: Batch) -> Prepared:
@@ -42,7 +43,8 @@ def prepare(batch: Batch) -> Prepared:
     body_bytes = _measure_bodies(batch, streams, names, numbers) if batch.bodies else ()
     if batch.agenda or batch.wake:
         _list_agenda(batch, streams, numbers)
-    if batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget:
+    others = batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget
+    if others:
         _list_others(batch, streams, names)
     names += streams
     _check_text(names, "a name or key of the batch")
@@ -50,7 +52,8 @@ def prepare(batch: Batch) -> Prepared:
     size += sum(body_bytes) + OVERHEAD_BYTES * len(names)
     if size > BATCH_BYTES_MAX:
         raise TextTooLarge(f"a batch of {size} bytes; at most {BATCH_BYTES_MAX} fit into one commit")
-    return Prepared(batch, encoded, body_bytes, streams, size)
+    bare = not (others or batch.bodies or batch.agenda or batch.wake)
+    return Prepared(batch, encoded, body_bytes, streams, size, bare)
 
 
 def _measure_bodies(batch: Batch, streams: list[str], names: list[str], numbers: list[int]) -> tuple[int, ...]:
@@ -86,15 +89,16 @@ def _list_others(batch: Batch, streams: list[str], names: list[str]) -> None:
 
 
 def _check_text(texts: Iterable[str], what: str) -> None:
+    joined = "".join(texts)
+    if joined.isascii():
+        return
     try:
-        for text in texts:
-            if not text.isascii():
-                text.encode()
+        joined.encode()
     except UnicodeEncodeError as error:
         raise TextNotEncodable(f"{what} holds text that UTF-8 cannot carry: {error.reason}") from error
 
 
-def _check_numbers(numbers: Iterable[int]) -> None:
-    for number in numbers:
+def _check_numbers(numbers: Sequence[int]) -> None:
+    for number in (min(numbers), max(numbers)):
         if not 0 <= number <= INTEGER_MAX:
             raise ValueError(f"{number} is no number that a log can hold (0 to {INTEGER_MAX})")
