@@ -8,7 +8,7 @@ import typer
 
 from actors.gateway.api import AccessOrder
 from actors.gateway.views import PeerView
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
 from scripts.verbs import actions, start
 
 app = actions("Grant or refuse a peer access to the bot.")

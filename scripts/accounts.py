@@ -10,7 +10,7 @@ import typer
 from actors.gateway.api import AccountOrder
 from actors.gateway.views import AccountView
 from scripts import showing
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
 from scripts.status import ACCOUNT_HEAD, account_cells
 from scripts.verbs import actions, start
 

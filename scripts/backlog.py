@@ -10,8 +10,8 @@ import typer
 from actors.gateway.api import DropOrder, FlushOrder
 from actors.gateway.views import BacklogView, Gone, WaitingShown, WaitingView
 from scripts import showing
-from scripts.asking import Offline, asker, who
-from scripts.client import path_of
+from scripts.asking.asker import Offline, asker, who
+from scripts.asking.client import path_of
 from scripts.printing import Printer
 from scripts.verbs import actions, start
 

@@ -9,9 +9,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from scripts.config import load
+from scripts.configuration.config import load
 from scripts.exits import Failed
-from scripts.opening import LogFile, log_path
+from scripts.reading.opening import LogFile, log_path
 from scripts.verbs import start, verb
 from store.backup import backup
 from store.errors import StoreError

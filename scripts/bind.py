@@ -8,7 +8,7 @@ import typer
 
 from actors.gateway.api import BindOrder, UnbindOrder
 from actors.gateway.views import Bound
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
 from scripts.printing import Printer
 from scripts.verbs import start, verb
 

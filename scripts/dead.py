@@ -10,9 +10,9 @@ import typer
 from actors.gateway.api import DiscardOrder, RetryOrder
 from actors.gateway.views import DeadShown, DeadView, DeliveryView, Gone
 from scripts import showing
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
+from scripts.asking.client import path_of
 from scripts.backlog import Id, Ids, shown_text
-from scripts.client import path_of
 from scripts.printing import Printer
 from scripts.verbs import actions, start
 

@@ -18,11 +18,11 @@ from actors.moments import show_span
 from actors.runtime.clock import BootClock
 from events.base import Millis
 from events.errors import EventError
-from scripts.config import Config, Listener, find, load
-from scripts.credentials import LoginFile
+from scripts.configuration.config import Config, Listener, find, load
 from scripts.exits import ConfigRefused, Failed
-from scripts.opening import log_path
 from scripts.options import Options
+from scripts.reading.opening import log_path
+from scripts.running.credentials import LoginFile
 from scripts.verbs import start, verb
 from store.errors import StoreError
 from store.limits import DISK_RESERVE_BYTES

@@ -9,7 +9,7 @@ import typer
 
 from actors.gateway.api import EraseOrder
 from actors.gateway.views import Gone
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
 from scripts.exits import Misused
 from scripts.verbs import start, verb
 

@@ -6,7 +6,7 @@ import msgspec
 import typer
 
 from actors.gateway.views import HealthView, ReadyView
-from scripts.asking import asker
+from scripts.asking.asker import asker
 from scripts.exits import ExitCode
 from scripts.verbs import start, verb
 

@@ -14,13 +14,13 @@ from actors.channels.errors import ChannelError
 from actors.gateway.api import AccountOrder
 from actors.gateway.views import AccountView
 from actors.ports import Credentials
-from scripts import config
-from scripts.asking import who
-from scripts.client import client_of
-from scripts.config import Account, Config
-from scripts.credentials import LoginFile
+from scripts.asking.asker import who
+from scripts.asking.client import client_of
+from scripts.configuration import config
+from scripts.configuration.config import Account, Config
 from scripts.exits import ConfigRefused, Failed, Misused, NotRunning
 from scripts.printing import Printer, plain
+from scripts.running.credentials import LoginFile
 from scripts.verbs import actions, start
 
 app = actions("Log an account in.")

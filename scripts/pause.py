@@ -9,10 +9,10 @@ import typer
 from actors.gateway.api import PAUSE_MS_MAX, PauseOrder, ResumeOrder
 from actors.gateway.views import Paused
 from scripts import showing
-from scripts.asking import Offline, asker, who
+from scripts.asking.asker import Offline, asker, who
+from scripts.configuration.values import Duration, parse_duration
 from scripts.exits import Misused
 from scripts.printing import Printer
-from scripts.values import Duration, parse_duration
 from scripts.verbs import start, verb
 
 pause = verb()

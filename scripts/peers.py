@@ -9,8 +9,8 @@ import typer
 
 from actors.gateway.views import PeerView
 from scripts import showing
-from scripts.asking import asker
-from scripts.client import path_of
+from scripts.asking.asker import asker
+from scripts.asking.client import path_of
 from scripts.printing import Printer
 from scripts.verbs import start, verb
 

@@ -15,13 +15,13 @@ import typer
 
 from actors.gateway.errors import InsecureListener
 from actors.gateway.listen import Listen
-from scripts import logs
-from scripts.config import Config, load
+from scripts.configuration.config import Config, load
 from scripts.exits import ConfigRefused, ExitCode, Failed, LoginGone, Replaced
-from scripts.notify import notify, watchdog_ms
 from scripts.options import Options
 from scripts.printing import Printer
-from scripts.process import GatewayProcess, running
+from scripts.running import logs
+from scripts.running.notify import notify, watchdog_ms
+from scripts.running.process import GatewayProcess, running
 from scripts.verbs import start, verb
 from store.errors import CannotOpen
 

@@ -17,13 +17,15 @@ import typer
 from actors.gateway.api import WAIT_MS_MAX, TurnOffer, TurnOrigin
 from actors.gateway.views import FINAL, DeliveryView, DryRun, Forecast, Receipt, State, TurnAccepted
 from actors.runtime.clock import BootClock
-from scripts import config, showing, sources, spool
-from scripts.asking import Offline, asker
-from scripts.client import Asker, path_of
+from scripts import showing
+from scripts.asking import sources, spool
+from scripts.asking.asker import Offline, asker
+from scripts.asking.client import Asker, path_of
+from scripts.asking.sources import Addressed, Format, Source
+from scripts.configuration import config
 from scripts.exits import ExitCode, NotRunning
 from scripts.options import Options
 from scripts.printing import Printer
-from scripts.sources import Addressed, Format, Source
 from scripts.verbs import start, verb
 
 SHORT_WAIT_MS = 10_000

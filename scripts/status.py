@@ -7,7 +7,7 @@ import typer
 from actors.gateway.views import AccountView, StatusView
 from actors.moments import show_span
 from scripts import showing
-from scripts.asking import asker
+from scripts.asking.asker import asker
 from scripts.options import Options
 from scripts.printing import Printer
 from scripts.verbs import start, verb

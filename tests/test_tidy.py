@@ -131,7 +131,18 @@ def test_modules_and_functions_are_short_and_say_what_they_are(path: Path) -> No
 
 
 def test_the_top_level_holds_what_was_agreed() -> None:
-    agreed = {"actors", "events", "scripts", "store", "tests", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "requirements.txt"}
+    agreed = {
+        "actors",
+        "events",
+        "scripts",
+        "store",
+        "tests",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "requirements.txt",
+    }
     made = {"build", "dist", "demo-log", "state"}
     found = {p.name for p in ROOT.iterdir() if not p.name.startswith(".") and not p.name.endswith(".egg-info")}
     assert found - made <= agreed, f"beyond what was agreed: {found - made - agreed}"

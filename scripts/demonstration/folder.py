@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from actors.ports import Credentials
-from scripts.credentials import LoginFile
 from scripts.demonstration.errors import DemoFailed
 from scripts.files import private_folder, write_private
+from scripts.running.credentials import LoginFile
 
 MARK = ".replyledger-demo"
 """A file that says: this folder was made by a demo, and the next one may replace it."""

@@ -7,11 +7,11 @@ from pathlib import Path
 from events.history import HistoryFold
 from events.peer import SendRequested
 from events.stories import MessageStory
-from scripts.audit import AuditOptions, ledger
 from scripts.demonstration.verdict import Told
-from scripts.names import read_names
-from scripts.replay import report_of
-from scripts.world import World
+from scripts.reading.audit import AuditOptions, ledger
+from scripts.reading.names import read_names
+from scripts.reading.replay import report_of
+from scripts.reading.world import World
 from store.backup import backup
 from store.reader import SqliteReader
 from store.verify import verify

@@ -14,8 +14,8 @@ import msgspec
 from events.base import Millis
 from events.stories import MessageStory
 from events.streams import fingerprint
-from scripts.audit import AuditRow
 from scripts.demonstration.stage import Phone
+from scripts.reading.audit import AuditRow
 from scripts.simulators.weixin.ledgers import Accepted, Refused, Shown
 
 TOLERANCE_MS = 60_000

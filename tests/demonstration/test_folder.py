@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts import config
-from scripts.credentials import LoginFile
+from scripts.configuration import config
 from scripts.demonstration.errors import DemoFailed
 from scripts.demonstration.folder import Folder
 from scripts.demonstration.stage import free_ports, login
+from scripts.running.credentials import LoginFile
 
 
 def made(path: Path) -> Folder:

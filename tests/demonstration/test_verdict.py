@@ -9,13 +9,13 @@ import pytest
 
 from events.stories import MessageStory
 from events.streams import fingerprint
-from scripts.audit import AuditRow
 from scripts.demonstration.errors import Disagreement
 from scripts.demonstration.stage import Phone
 from scripts.demonstration.table import render
 from scripts.demonstration.verb import judge
 from scripts.demonstration.verdict import Told, Verdict, compare
 from scripts.exits import ExitCode, code_of
+from scripts.reading.audit import AuditRow
 from scripts.simulators.weixin.ledgers import Accepted, Refused, Shown, Violation
 
 SALT = b"a salt of sixteen"

@@ -26,7 +26,10 @@ class Hand:
         self.hear("welcome")
 
     def say(self, **frame: Any) -> None:
-        self._ws.send(json.dumps(frame))
+        self.say_raw(json.dumps(frame))
+
+    def say_raw(self, text: str) -> None:
+        self._ws.send(text)
 
     def hear(self, kind: str, **parts: Any) -> dict[str, Any]:
         """The next frame of a kind with the given parts; others stay for later."""

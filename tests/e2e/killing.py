@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from scripts import process
+from scripts.running import process
 from store.admit import Admitted, Facts
 from store.append import insert
 from store.core import SqliteCore

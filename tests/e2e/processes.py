@@ -60,7 +60,7 @@ class Child:
         self._announced: queue.Queue[Any] = queue.Queue()
         with self.err_path.open("ab") as err:
             self.process = subprocess.Popen(
-                [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-m", *args],
+                [sys.executable, "-m", *args],
                 cwd=folder,
                 env=environment(**env),
                 stdout=subprocess.PIPE,

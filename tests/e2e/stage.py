@@ -62,11 +62,11 @@ class Stage:
     def owner(self) -> Person:
         return Person(self.phones, self.login.user_id)
 
-    def echo(self, *options: str) -> Child:
+    def echo(self, *options: str, env: dict[str, str] | None = None) -> Child:
         """An echo agent that is welcome."""
         name = f"echo{next(self._numbers)}"
         args = ["scripts.agents.echo", "--url", self.gateway.agents_url, "--name", name, *options]
-        child = Child(name, args, self.folder)
+        child = Child(name, args, self.folder, **(env or {}))
         self.children.append(child)
         child.announced()
         return child
@@ -145,6 +145,12 @@ class Stage:
         for child in self.gateway.children:
             yield child.name, "".join(child.out) + child.err
 
+    def calm(self) -> None:
+        """No gateway met anything that it had not foreseen."""
+        for name, text in self.logs():
+            for word in ("Traceback", "never awaited", "never retrieved", "unforeseen"):
+                assert word not in text, f"{name}: {text}"
+
     def end(self) -> None:
         self.gateway.end()
         for child in reversed(self.children):
@@ -153,14 +159,15 @@ class Stage:
 
 @contextmanager
 def stage_in(
-    folder: Path, configure: Callable[[Gateway], None] = lambda _: None, *, frozen: bool = False
+    folder: Path, configure: Callable[[Gateway], None] = lambda _: None, *, frozen: bool = False, **env: str
 ) -> Iterator[Stage]:
     """A stage with a gateway that runs."""
     stage: Stage | None = None
     try:
         stage = Stage(folder, configure, frozen=frozen)
-        stage.gateway.start()
+        stage.gateway.start(**env)
         yield stage
+        stage.calm()
     finally:
         if stage is not None:
             stage.end()

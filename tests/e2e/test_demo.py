@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scripts import config
+from scripts.configuration import config
 from scripts.demonstration.errors import DemoFailed, Disagreement
 from scripts.demonstration.folder import Folder
 from scripts.demonstration.stage import Phone

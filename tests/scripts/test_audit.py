@@ -8,8 +8,8 @@ import io
 import pytest
 
 from events import peer
-from scripts.audit import AuditOptions, audit
 from scripts.errors import Ambiguous, NotFound
+from scripts.reading.audit import AuditOptions, audit
 from tests.scripts.reading import Paper, log_of
 from tests.streams_builder import ANN, BEN, HOUR, MINUTE, NOON, Streams
 

@@ -7,10 +7,10 @@ import pytest
 
 from actors.gateway.api import UnbindOrder
 from actors.gateway.views import Bound, HealthView, ReadyView
-from scripts import client
-from scripts.client import Client, path_of
+from scripts.asking import client
+from scripts.asking.client import Client, path_of
+from scripts.configuration.secret import Secret
 from scripts.exits import ConfigRefused, Failed, Misused, NotRunning, Stop
-from scripts.secret import Secret
 
 Serve = Callable[[bytes], Awaitable[Client]]
 

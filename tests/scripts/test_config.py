@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from events.bot import Policy
-from scripts import config, config_schema, values
-from scripts.config_example import EXAMPLE
+from scripts.configuration import config, values
+from scripts.configuration import schema as config_schema
+from scripts.configuration.example import EXAMPLE
+from scripts.configuration.toml_text import toml
 from scripts.exits import ConfigRefused, ExitCode
-from scripts.toml_text import toml
 
 MAIN = '[accounts.main]\nchannel = "weixin"\n'
 

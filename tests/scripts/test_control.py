@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.gateway import api
-from scripts.client import PORT_FILE
+from scripts.asking.client import PORT_FILE
 from tests.gateway.fake import FakeGateway
 from tests.scripts.console import TOKEN, Console
 

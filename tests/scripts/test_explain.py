@@ -12,7 +12,7 @@ from events import bot, peer
 from events.bot import Policy
 from events.streams import delivery_id
 from scripts.errors import Ambiguous, NotFound
-from scripts.explain import Story, explain
+from scripts.reading.explain import Story, explain
 from tests.scripts.reading import Paper, log_of
 from tests.streams_builder import ANN, BEN, BOT, DAY, HOUR, MINUTE, NOON, SECOND, Streams
 

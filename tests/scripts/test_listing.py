@@ -6,7 +6,7 @@ import pytest
 
 from events import peer
 from scripts.errors import NotFound
-from scripts.listing import TailOptions, export, show, tail
+from scripts.reading.listing import TailOptions, export, show, tail
 from store.log import Reader
 from tests.scripts.reading import Paper, log_of
 from tests.streams_builder import ANN, BEN, NOON, Streams

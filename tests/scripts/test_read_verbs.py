@@ -15,8 +15,8 @@ import pytest
 
 from actors.runtime.clock import BootClock
 from scripts.main import main
-from scripts.opening import LOG_FILE
-from scripts.proof import cache_fold
+from scripts.reading.opening import LOG_FILE
+from scripts.reading.proof import cache_fold
 from store.caches import rebuild
 from store.sqlite import SqliteLog
 from tests.streams_builder import HOUR, MINUTE, NOON, Streams

@@ -6,7 +6,7 @@ from typing import Any
 
 from events import bot
 from events.bot import Policy
-from scripts.replay import ReplayOptions, replay, step
+from scripts.reading.replay import ReplayOptions, replay, step
 from store.log import Reader
 from tests.scripts.reading import Paper, log_of
 from tests.streams_builder import ANN, BEN, BOT, DAY, HOUR, MINUTE, NOON, SECOND, Streams

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scripts import sources
+from scripts.asking import sources
+from scripts.asking.sources import Addressed, Format, Source
 from scripts.exits import Failed, Misused
-from scripts.sources import Addressed, Format, Source
 from tests.scripts.reading import Paper
 
 

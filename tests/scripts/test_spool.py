@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from actors.gateway.api import TurnOffer
-from scripts import files, spool
+from scripts import files
+from scripts.asking import spool
 from scripts.exits import Failed
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.values import Duration, parse_duration, parse_secret, parse_url
+from scripts.configuration.values import Duration, parse_duration, parse_secret, parse_url
 
 
 @given(st.integers(0, 10**12 - 1))

@@ -41,7 +41,7 @@ async def test_errors_come_back_and_the_next_job_still_runs(database: Path) -> N
     thread = ConnectionThread(file_uri(database, "rw"), busy_ms=10)
     await thread.start()
     with pytest.raises(sqlite3.OperationalError, match="no such table"):
-        await thread.run(lambda c: c.execute("SELECT * FROM nothing"))
+        await thread.run(lambda c: c.execute("SELECT * FROM missing"))
     assert await thread.run(lambda c: c.execute("SELECT 5").fetchone()) == (5,)
     await thread.close()
     await thread.close()

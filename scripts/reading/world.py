@@ -12,7 +12,7 @@ from events.base import Millis, Recorded
 from events.bot import BotState
 from events.errors import FoldError
 from events.peer_state import PeerState
-from scripts.names import Names
+from scripts.reading.names import Names
 from store.log import Reader
 
 

@@ -11,9 +11,9 @@ from actors.moments import show_span
 from events.base import Millis
 from events.bot import BotStarted, BotStopped
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
-from scripts.case import Case, counted, listed
-from scripts.sends import in_flight, outcome, slot, spent
-from scripts.waiting import Spell, freed
+from scripts.asking.sends import in_flight, outcome, slot, spent
+from scripts.reading.case import Case, counted, listed
+from scripts.reading.waiting import Spell, freed
 
 
 def tell_turn(case: Case, turn: TurnStory | None, outputs: tuple[OutputStory, ...]) -> Iterator[str]:

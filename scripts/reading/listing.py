@@ -12,8 +12,8 @@ import msgspec
 from events.base import Event, Millis, Recorded
 from events.codec import tag_of
 from scripts.errors import NotFound
-from scripts.names import Names, find_peer, read_names
 from scripts.printing import Printer
+from scripts.reading.names import Names, find_peer, read_names
 from store.limits import INTEGER_MAX
 from store.log import Reader
 

@@ -10,8 +10,8 @@ from actors.gateway.listen import is_loopback
 from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, SHARE_WINDOW_MS_MAX
 from events.errors import BadAddress
 from events.streams import parse_address
-from scripts.config_schema import AccountTable, File, PolicyTable
-from scripts.values import Duration
+from scripts.configuration.schema import AccountTable, File, PolicyTable
+from scripts.configuration.values import Duration
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 

@@ -1,4 +1,4 @@
-"""The configuration as it is written: one struct for each table of the file. Pure; `scripts.config` makes it usable.
+"""The configuration as it is written: one struct for each table of the file. Pure; `scripts.configuration.config` makes it usable.
 
 Defaults of the delivery rules come from `events.bot.Policy`, so that file, log and documentation cannot differ.
 """
@@ -11,8 +11,8 @@ import msgspec
 from msgspec import Meta
 
 from events.bot import Policy
-from scripts import values
-from scripts.values import Duration, ListenAt, SecretRef, Url
+from scripts.configuration import values
+from scripts.configuration.values import Duration, ListenAt, SecretRef, Url
 
 T = TypeVar("T")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from scripts import config
-from scripts.client import Asker, client_of
+from scripts.asking.client import Asker, client_of
+from scripts.configuration import config
 from scripts.options import Options
 from scripts.verbs import printer_of
 
@@ -23,7 +23,7 @@ def asker(given: Options, *, offline: bool = False) -> Asker:
     loaded = config.load(given.config)
     if not offline:
         return client_of(loaded)
-    from scripts.offline import OfflineAsker
+    from scripts.running.offline import OfflineAsker
 
     printer_of(given).talk("offline: the accounts are claimed for this command; a gateway that runs elsewhere ends now")
     return OfflineAsker(loaded)

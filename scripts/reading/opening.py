@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from actors.runtime.clock import BootClock
 from events.base import Millis
 from events.errors import EventError
-from scripts.config import Config, load
+from scripts.configuration.config import Config, load
 from scripts.exits import Failed
 from scripts.options import Options
 from scripts.printing import Printer

@@ -19,7 +19,7 @@ from events.bot import (
     SendingResumed,
 )
 from events.peer_state import PeerState
-from scripts.world import World, view_of
+from scripts.reading.world import World, view_of
 
 
 class Spell(msgspec.Struct, frozen=True):

@@ -9,9 +9,9 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from scripts.config import Config
+from scripts.configuration.config import Config
+from scripts.configuration.secret import Secret
 from scripts.exits import ConfigRefused, Failed, Misused, NotRunning
-from scripts.secret import Secret
 
 ANSWER_BYTES_MAX = 64 * 1_048_576
 ANSWER_MS = 30_000

@@ -9,9 +9,9 @@ from events.base import Recorded
 from events.bot import BotState
 from events.peer import SessionBound, SessionUnbound
 from scripts.errors import Misused
-from scripts.names import read_names
 from scripts.printing import Printer
-from scripts.world import World, view_of
+from scripts.reading.names import read_names
+from scripts.reading.world import World, view_of
 from store.caches import AgendaOf, compare
 from store.chain import Root, parse_root
 from store.log import Reader

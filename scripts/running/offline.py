@@ -15,9 +15,9 @@ from actors.ports import LoginGone, Polled, SendOrder
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Millis
 from events.bot import DAY_MS
-from scripts.config import Config
+from scripts.configuration.config import Config
 from scripts.exits import Failed, Misused
-from scripts.process import GatewayProcess, clock_of, open_log
+from scripts.running.process import GatewayProcess, clock_of, open_log
 from store.errors import CannotOpen
 
 T = TypeVar("T")
@@ -75,11 +75,11 @@ class OfflineAsker:
         self._config = config
 
     def get(self, kind: type[T], path: str, *, wait_ms: int = 0, **query: object) -> T:  # noqa: ARG002 (nothing is sent, so nothing to wait for)
-        """See `scripts.client.Asker.get`."""
+        """See `scripts.asking.client.Asker.get`."""
         return self._ask(kind, "GET", path, {k: str(v) for k, v in query.items() if v not in (None, "", False)}, b"")
 
     def post(self, kind: type[T], path: str, order: msgspec.Struct) -> T:
-        """See `scripts.client.Asker.post`."""
+        """See `scripts.asking.client.Asker.post`."""
         return self._ask(kind, "POST", path, {}, msgspec.json.encode(order))
 
     def _ask(self, kind: type[T], method: str, path: str, query: dict[str, str], body: bytes) -> T:

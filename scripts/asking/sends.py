@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from events.stories import MessageStory, RequestStory
-from scripts.case import Case, listed
+from scripts.reading.case import Case, listed
 
 
 def tell_request(case: Case, story: RequestStory) -> Iterator[str]:

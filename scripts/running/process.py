@@ -30,16 +30,16 @@ from actors.runtime.scheduler import LoopScheduler
 from events.base import Recorded
 from events.peer_state import PeerState
 from events.streams import Address
-from scripts.client import PORT_FILE
-from scripts.config import Account, Config
-from scripts.credentials import LoginFile
-from scripts.desk import Desk, Peers
+from scripts.asking.client import PORT_FILE
+from scripts.configuration.config import Account, Config
 from scripts.exits import ExitCode, Failed
 from scripts.files import write_private
-from scripts.opening import log_path
-from scripts.retention import Retention
+from scripts.reading.opening import log_path
+from scripts.running.credentials import LoginFile
+from scripts.running.desk import Desk, Peers
+from scripts.running.retention import Retention
+from scripts.running.spooling import take_in
 from scripts.simulators.clock import FollowedClock
-from scripts.spooling import take_in
 from scripts.version import program_version
 from store.sqlite import SqliteLog
 

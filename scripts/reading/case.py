@@ -10,7 +10,7 @@ from events.base import Millis, Recorded
 from events.bot import BotStarted
 from events.history import history
 from events.stories import History
-from scripts.waiting import Spell, Watch
+from scripts.reading.waiting import Spell, Watch
 
 NAMED_MAX = 5
 """How many ids one sentence lists."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from scripts.configuration.values import SecretRef
 from scripts.exits import ConfigRefused
-from scripts.values import SecretRef
 
 SECRET_BYTES_MAX = 65_536
 

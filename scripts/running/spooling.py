@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.gateway.api import Gateway
 from actors.gateway.errors import GatewayError, Unavailable
-from scripts import spool
+from scripts.asking import spool
 
 logger = logging.getLogger("replyledger.spool")
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from scripts.listing import TailOptions, export, show, tail
-from scripts.opening import LogFile, progress, read_log
+from scripts.reading.listing import TailOptions, export, show, tail
+from scripts.reading.opening import LogFile, progress, read_log
 from scripts.verbs import actions, start
 from store.log import Reader
 

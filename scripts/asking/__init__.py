@@ -1,0 +1,1 @@
+"""How verbs reach a gateway, and where `send` gets its turns."""

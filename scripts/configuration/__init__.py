@@ -1,0 +1,1 @@
+"""The configuration: found, read strictly, checked whole; secrets are read only when needed."""

@@ -1,0 +1,1 @@
+"""What the log tells, with or without a running gateway: audit, replay, explain."""

@@ -1,0 +1,1 @@
+"""The composition root and what a running gateway process needs around its accounts."""
