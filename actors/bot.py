@@ -167,6 +167,8 @@ class Bot(Actor):
                 continue
             except Fenced:
                 self.account.fence_off()
+                if isinstance(command, Lose):
+                    return  # told, not asked: the successor hears of it from the channel
                 raise
             self._learn(appended)
             self.account.wake_all()
