@@ -9,13 +9,13 @@ from typing import Protocol
 import msgspec
 
 from actors.agenda import Agenda
-from actors.commands import Advance
+from actors.deciding.commands import Advance
+from actors.deciding.view import BotView, Reason
 from actors.logport import LogPort
 from actors.ports import Outlet
 from actors.runtime.directory import Directory
 from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
-from actors.view import BotView, Reason
 from events.base import Millis, Recorded
 from events.bot import BotState, paused_until
 from events.peer_state import OpenTurn, PeerState

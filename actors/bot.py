@@ -12,7 +12,7 @@ from typing import Any, assert_never
 import msgspec
 
 from actors.account import Account
-from actors.commands import Facts
+from actors.deciding.commands import Facts
 from actors.inbox import all_keys, gather
 from actors.ports import LoginGone, Polled
 from actors.runtime.actor import Actor

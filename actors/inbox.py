@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.draft import NewIds
+from actors.deciding.draft import NewIds
 from actors.ports import Inbound, Polled
 from actors.text.clean import text_bytes
 from events.base import Event, Millis

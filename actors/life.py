@@ -17,13 +17,13 @@ import msgspec
 from actors import waking
 from actors.account import Account, Hub, OnChange
 from actors.bot import Begin, Deliver, End, NoteStep
+from actors.deciding.view import BotView
 from actors.fence import CHECK_MS, EpochFence
 from actors.logport import LoopLog
 from actors.ports import Credentials, Fence, Inlet, LoginGone, Outcome, Outlet, Polled, Refused, Report
 from actors.runtime.clock import Clock, Ids
 from actors.runtime.directory import Directory
 from actors.runtime.scheduler import LoopScheduler
-from actors.view import BotView
 from actors.waking import credentials_id, policy_id
 from events.bot import Policy
 from events.streams import Address, bot_stream

@@ -1,4 +1,4 @@
-"""A peer's actor: it decides with `actors.decide`, appends what was decided, and only then acts.
+"""A peer's actor: it decides with `actors.deciding.decide`, appends what was decided, and only then acts.
 
 The state is assigned only from what the log confirmed. A version conflict means that a fact came from outside meanwhile: read the
 tail, fold, decide again. Only the fence stops a peer.
@@ -11,15 +11,15 @@ from functools import partial
 from typing import Any
 
 from actors.account import Account, Offer
-from actors.commands import Abandon, Advance, Ask, Command, Conclude, Facts, Rehearse
-from actors.decide import decide
-from actors.draft import Draft, Texts
+from actors.deciding.commands import Abandon, Advance, Ask, Command, Conclude, Facts, Rehearse
+from actors.deciding.decide import decide
+from actors.deciding.draft import Draft, Texts
+from actors.deciding.gate import next_due_at, next_lane
+from actors.deciding.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from actors.errors import TextsNeeded
-from actors.gate import next_due_at, next_lane
 from actors.ports import SEND_WITHIN_MS, SendOrder
 from actors.runtime.actor import Actor
 from actors.text.split import parts
-from actors.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from events.base import Millis, Recorded
 from events.peer_state import PeerState, evolve
 from store.errors import Fenced, LogBusy, VersionConflict

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.account import Account
 from actors.bot import Begin, Bot, Lose
-from actors.commands import Advance, Conclude
+from actors.deciding.commands import Advance, Conclude
 from actors.peer import Peer
 from actors.ports import Credentials, LoginGone, Outcome
 from actors.runtime.actor import Actor

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, cast, get_args
 
-from actors.moments import parse_moment, parse_until
+from actors.text.moments import parse_moment, parse_until
 from events.base import Kind, Millis
 from events.stories import RESULTS, Result
 from scripts.errors import Misused

@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 import typer
 
-from actors.moments import show_span
 from actors.runtime.clock import BootClock
+from actors.text.moments import show_span
 from events.base import Millis
 from events.errors import EventError
 from scripts.configuration.config import Config, Listener, find, load

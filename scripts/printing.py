@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from actors.moments import show_moment
+from actors.text.moments import show_moment
 from events.base import Millis
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

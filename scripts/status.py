@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from actors.gateway.views import AccountView, StatusView
-from actors.moments import show_span
+from actors.text.moments import show_span
 from scripts import showing
 from scripts.asking.asker import asker
 from scripts.options import Options

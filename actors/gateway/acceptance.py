@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from actors.commands import AcceptTurn, FinishTurn, Rehearse
+from actors.deciding.commands import AcceptTurn, FinishTurn, Rehearse
+from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
-from actors.view import Decision
 from events.streams import delivery_id, fingerprint
 from store.errors import DuplicateKey, Fenced, LogBusy, LogClosed, TextTooLarge
 from store.log import Log

@@ -19,8 +19,8 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
-from actors.agent_seats import Seat
-from actors.agents import AgentHub
+from actors.agents.hub import AgentHub
+from actors.agents.seats import Seat
 from actors.gateway.agent_link import AgentLimits, AgentLink
 from actors.gateway.agent_wire import Error, Hello, encode, read_frame, token_in
 from actors.gateway.api import Gateway, TurnOffer
@@ -49,7 +49,7 @@ Conversation = Callable[[ServerConnection], Awaitable[None]]
 
 
 class GatewayDesk:
-    """The gateway as futures, for the hub (`actors.agent_answers.TurnDesk`)."""
+    """The gateway as futures, for the hub (`actors.agents.answers.TurnDesk`)."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.commands import ExpireBodies, Operate
+from actors.deciding.commands import ExpireBodies, Operate
 from actors.gateway import api, receipts, views
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.errors import UnknownDelivery, WrongState

@@ -6,9 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from actors.deciding.view import Decision
 from actors.gateway import views
 from actors.gateway.receipts import Room, delivery_view
-from actors.view import Decision
 from events.peer import OutputDropped, OutputSkipped, SendRequested
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.facts import fact_of, lane_of
-from actors.gate import LaneName, lane_block, next_lane
+from actors.deciding.facts import fact_of, lane_of
+from actors.deciding.gate import LaneName, lane_block, next_lane
+from actors.deciding.view import Block, BotView
 from actors.gateway import views
-from actors.view import Block, BotView
 from events import backlog, quota
 from events.backlog import Dead, Output
 from events.base import Millis

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.bot import Pause, Resume
-from actors.commands import Ask, Bind, Grant
+from actors.deciding.commands import Ask, Bind, Grant
 from actors.gateway import api, receipts, views
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.chores import Chores
@@ -18,8 +18,8 @@ from actors.gateway.forecast import forecast
 from actors.gateway.ledger import Instances, ledger_page
 from actors.gateway.receipts import Room
 from actors.life import AccountLife
-from actors.moments import show_moment
 from actors.runtime.scheduler import Scheduler
+from actors.text.moments import show_moment
 from events.base import Millis
 from events.bot import paused_until
 from events.history import history

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from actors.gateway.api import TurnOrigin
 from actors.gateway.views import Receipt
-from actors.moments import parse_moment, show_moment
+from actors.text.moments import parse_moment, show_moment
 from events.base import Millis
 from scripts.demonstration.asking import ANSWER_S, until
 from scripts.demonstration.errors import DemoFailed

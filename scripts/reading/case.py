@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from actors.facts import Blocking, fact_of, gate, lane_of
+from actors.deciding.facts import Blocking, fact_of, gate, lane_of
 from events.base import Millis, Recorded
 from events.bot import BotStarted
 from events.history import history

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from actors.facts import Blocking, gate
+from actors.deciding.facts import Blocking, gate
 from events.base import Millis, Recorded
 from events.stories import OutputStory
 from scripts.asking.sends import tell_request

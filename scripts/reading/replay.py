@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from actors.facts import fact_of
-from actors.gate import Lane, next_lane
-from actors.view import Block, BotView
+from actors.deciding.facts import fact_of
+from actors.deciding.gate import Lane, next_lane
+from actors.deciding.view import Block, BotView
 from events import quota
 from events.backlog import Output
 from events.base import Millis, Recorded

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.moments import show_span
+from actors.text.moments import show_span
 from events.base import Millis
 from events.bot import BotStarted, BotStopped
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.facts import Blocking, Fact, fact_of, gate, lane_of
-from actors.moments import show_moment
-from actors.view import BotView
+from actors.deciding.facts import Blocking, Fact, fact_of, gate, lane_of
+from actors.deciding.view import BotView
+from actors.text.moments import show_moment
 from events import peer
 from events.base import Event, Millis, Recorded
 from events.bot import (

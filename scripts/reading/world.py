@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from actors.view import BotView
+from actors.deciding.view import BotView
 from events import bot, peer_state
 from events.base import Millis, Recorded
 from events.bot import BotState
@@ -26,13 +26,17 @@ class World(msgspec.Struct):
 
     def apply(self, recorded: Recorded) -> None:
         """Take in the next event. Raises FoldError."""
-        if recorded.stream.startswith("bot-"):
-            old_bot = self.bots.get(recorded.stream, BotState())
-            self.bots[recorded.stream] = _evolve_bot(old_bot, recorded)
+        stream = recorded.stream
+        old = self.peers.get(stream)
+        if old is None and stream.startswith("bot-"):
+            self.bots[stream] = _evolve_bot(self.bots.get(stream, BotState()), recorded)
         else:
-            old = self.peers.get(recorded.stream, PeerState())
-            self.peers[recorded.stream] = peer_state.evolve(
-                old, recorded.event, version=recorded.version, at=recorded.at, epoch=recorded.epoch
+            self.peers[stream] = peer_state.evolve(
+                old or PeerState(),
+                recorded.event,
+                version=recorded.version,
+                at=recorded.at,
+                epoch=recorded.epoch,
             )
         self.position = recorded.position
         self.at = max(self.at, recorded.at)

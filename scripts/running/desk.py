@@ -7,7 +7,7 @@ import json
 from collections.abc import Coroutine
 from typing import Any
 
-from actors.agent_answers import TurnHome
+from actors.agents.answers import TurnHome
 from actors.gateway.api import Gateway, TurnOffer
 from actors.gateway.finding import Finder
 from actors.runtime.errors import ActorStopped

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from actors.agents import AgentHub
+from actors.agents.hub import AgentHub
 from actors.channels.weixin.link import open_link
 from actors.gateway.agents import AgentListener
 from actors.gateway.finding import Finder

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping
 
-from actors.commands import ExpireBodies
+from actors.deciding.commands import ExpireBodies
 from actors.life import AccountLife
 from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import Scheduler

@@ -6,13 +6,13 @@ from typing import Any
 
 import msgspec
 
-from actors.commands import AcceptTurn, Advance, Command, Conclude, Facts, FinishTurn
-from actors.decide import decide
-from actors.draft import Draft, Texts
+from actors.deciding.commands import AcceptTurn, Advance, Command, Conclude, Facts, FinishTurn
+from actors.deciding.decide import decide
+from actors.deciding.draft import Draft, Texts
+from actors.deciding.view import BotView, Decision, Effect, Send
 from actors.errors import TextsNeeded
 from actors.ports import SEND_WITHIN_MS, Accepted, Outcome, Refused, Unknown
 from actors.text.split import parts
-from actors.view import BotView, Decision, Effect, Send
 from events import codec
 from events.backlog import Dead, Output
 from events.base import Event, Origin, Recorded, SendClass, Status

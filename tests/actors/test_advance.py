@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.commands import Facts, Operate
+from actors.deciding.commands import Facts, Operate
 from actors.text import notices
 from events.bot import Policy
 from tests.actors.one_peer import OnePeer

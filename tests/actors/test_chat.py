@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.chat import STRANGERS_MESSAGES_MAX
-from actors.commands import Bind, CancelTurn, Facts, FinishTurn, Grant, Operate, TakeTurn
+from actors.deciding.chat import STRANGERS_MESSAGES_MAX
+from actors.deciding.commands import Bind, CancelTurn, Facts, FinishTurn, Grant, Operate, TakeTurn
+from actors.deciding.view import ResetSession, Withdraw
 from actors.errors import TurnNotOpen
 from actors.text import notices
-from actors.view import ResetSession, Withdraw
 from events.bot import Policy
 from events.peer import AccessRefused, OperatorActed
 from tests.actors.one_peer import OnePeer

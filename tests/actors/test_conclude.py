@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.commands import Abandon, Conclude, Facts, Operate
-from actors.conclude import RETRY_MS_MAX, RETRY_MS_MIN
-from actors.gate import next_lane
+from actors.deciding.commands import Abandon, Conclude, Facts, Operate
+from actors.deciding.conclude import RETRY_MS_MAX, RETRY_MS_MIN
+from actors.deciding.gate import next_lane
+from actors.deciding.view import Block
 from actors.ports import SEND_WITHIN_MS, Accepted, Refused, Unknown
-from actors.view import Block
 from events.base import SendClass
 from events.bot import Policy
 from events.peer import SendFailed, SendUnknown, UnknownResolved

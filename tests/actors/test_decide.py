@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.commands import (
+from actors.deciding.commands import (
     AcceptTurn,
     Advance,
     Bind,
@@ -16,8 +16,8 @@ from actors.commands import (
     Operate,
     TakeTurn,
 )
-from actors.decide import decide
-from actors.draft import Texts
+from actors.deciding.decide import decide
+from actors.deciding.draft import Texts
 from actors.errors import Refusal, TextsNeeded, TurnNotOpen, UnknownOutput
 from events.bot import Policy
 from events.peer import BodyErased, OperatorActed, OutputDropped

@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
-from actors.commands import Operate
-from actors.gate import LANES, Lane, hard_block, lane_block, limit_block, next_due_at, next_lane
-from actors.view import Block, Reason
+from actors.deciding.commands import Operate
+from actors.deciding.gate import LANES, Lane, hard_block, lane_block, limit_block, next_due_at, next_lane
+from actors.deciding.view import Block, Reason
 from events.bot import Policy
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE, NOON, SECOND

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.moments import POSITION_MAX, parse_moment, parse_until, show_moment, show_span
+from actors.text.moments import POSITION_MAX, parse_moment, parse_until, show_moment, show_span
 
 NOW = 1_750_000_000_000  # 2025-06-15 15:06:40 UTC
 SHANGHAI = timezone(timedelta(hours=8), "CST")

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from actors.commands import AcceptTurn, FinishTurn, LoseAgent, TakeTurn
+from actors.deciding.commands import AcceptTurn, FinishTurn, LoseAgent, TakeTurn
+from actors.deciding.view import Send
 from actors.errors import TurnNotOpen, TurnTaken
-from actors.view import Send
 from events.base import Origin, Status
 from events.bot import Policy
 from events.peer import OutputSkipped, TurnCompleted, TurnFailed

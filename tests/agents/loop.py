@@ -11,7 +11,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 
 from actors.account import Offer
-from actors.agents import AgentHub
+from actors.agents.hub import AgentHub
 from actors.gateway.agent_link import AgentLimits
 from actors.gateway.agents import AgentListener, Conversation
 from actors.gateway.listen import Listen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.commands import Bind, FinishTurn
+from actors.deciding.commands import Bind, FinishTurn
 from actors.gateway.agent_wire import Error, Receipt
 from actors.gateway.errors import Busy
 from actors.runtime.errors import ActorStopped, MailboxFull

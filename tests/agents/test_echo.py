@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from actors.commands import Bind
+from actors.deciding.commands import Bind
 from actors.gateway.agents import AGENT_PATH
 from scripts.agents.echo import DIED, REFUSED, lengthened
 from tests.agents.loop import WAIT_S, Served, serving

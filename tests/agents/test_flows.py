@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.flows import Flow, run
 from actors.runtime.errors import CompletionCancelled
+from actors.runtime.flows import Flow, run
 from actors.runtime.futures import Slot
 from actors.runtime.scheduler import LoopScheduler, SimScheduler
 

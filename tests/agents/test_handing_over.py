@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from actors.agent_turns import REOFFER_AFTER_MS, RETRY_MS
-from actors.agents import REPLACED
-from actors.commands import LoseAgent, TakeTurn
+from actors.agents.hub import REPLACED
+from actors.agents.turns import REOFFER_AFTER_MS, RETRY_MS
+from actors.deciding.commands import LoseAgent, TakeTurn
 from actors.gateway.agent_wire import Cancel, Completed, Message, Reset, Welcome
 from actors.runtime.errors import ActorStopped
 from store.errors import Fenced, LogBusy

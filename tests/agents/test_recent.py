@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.recent import Recent
+from actors.agents.recent import Recent
 
 
 def test_the_longest_unused_goes() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from actors.account import Offer
-from actors.agents import AgentHub
-from actors.commands import Ask, Bind, FinishTurn, LoseAgent, TakeTurn
+from actors.agents.hub import AgentHub
+from actors.deciding.commands import Ask, Bind, FinishTurn, LoseAgent, TakeTurn
 from actors.errors import TurnNotOpen, TurnTaken
 from actors.gateway import views
 from actors.gateway.agent_wire import GatewayFrame, Hello, read_frame

@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import InvalidStatus
 
-from actors.agents import REPLACED
+from actors.agents.hub import REPLACED
 from actors.gateway.agent_link import AgentLimits
 from actors.gateway.agent_wire import AUTH_SCHEMA
 from actors.gateway.agents import STOPPING, TOO_LATE, UNAUTHORIZED, AgentListener, GatewayDesk, Pace

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.view import Block
+from actors.deciding.view import Block
 from events import bot, peer
 from events.bot import Policy
 from events.streams import delivery_id

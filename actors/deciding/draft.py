@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from actors.deciding.view import BotView, Decision, Effect
 from actors.errors import TextsNeeded
 from actors.text.clean import text_bytes
 from actors.text.split import Part, parts
-from actors.view import BotView, Decision, Effect
 from events.base import Event, Millis
 from events.peer_state import PeerState, evolve
 from events.streams import fingerprint

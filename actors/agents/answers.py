@@ -11,17 +11,17 @@ from typing import Protocol
 
 import msgspec
 
-from actors.agent_seats import Seat
-from actors.commands import FinishTurn
+from actors.agents.recent import Recent
+from actors.agents.seats import Seat
+from actors.deciding.commands import FinishTurn
 from actors.errors import Refusal, TurnNotOpen, TurnTaken
-from actors.flows import Flow
 from actors.gateway.agent_wire import Ending, Error, GatewayFrame, Receipt
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import GatewayError
 from actors.gateway.views import Receipt as DeliveryReceipt
 from actors.gateway.views import State, TurnAccepted
-from actors.recent import Recent
 from actors.runtime.errors import ActorFailed, ActorStopped, RuntimeRefusal
+from actors.runtime.flows import Flow
 from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
 from events.base import Millis

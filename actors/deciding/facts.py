@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from actors.gate import LaneName, lane_block
-from actors.moments import show_span
-from actors.view import Block, BotView, Reason
+from actors.deciding.gate import LaneName, lane_block
+from actors.deciding.view import Block, BotView, Reason
+from actors.text.moments import show_span
 from events import quota
 from events.base import Millis
 from events.peer_state import PeerState

@@ -14,14 +14,14 @@ import logging
 from typing import Literal
 
 from actors.account import Offer
-from actors.agent_answers import Peers
-from actors.agent_seats import Seat, pick
-from actors.commands import Ask, LoseAgent, TakeTurn
+from actors.agents.answers import Peers
+from actors.agents.recent import Recent
+from actors.agents.seats import Seat, pick
+from actors.deciding.commands import Ask, LoseAgent, TakeTurn
 from actors.errors import TurnNotOpen, TurnTaken
-from actors.flows import Flow, run
 from actors.gateway.agent_wire import Cancel, Message
-from actors.recent import Recent
 from actors.runtime.errors import ActorFailed, ActorStopped
+from actors.runtime.flows import Flow, run
 from actors.runtime.scheduler import Scheduler
 from actors.runtime.timers import KeyedTimers
 from events.peer_state import OpenTurn, PeerState

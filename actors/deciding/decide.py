@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from actors.advance import advance
-from actors.chat import cancel
-from actors.commands import (
+from actors.deciding.advance import advance
+from actors.deciding.chat import cancel
+from actors.deciding.commands import (
     Abandon,
     AcceptTurn,
     Advance,
@@ -27,11 +27,11 @@ from actors.commands import (
     Operate,
     TakeTurn,
 )
-from actors.conclude import abandon, conclude
-from actors.draft import Draft
+from actors.deciding.conclude import abandon, conclude
+from actors.deciding.draft import Draft
+from actors.deciding.turns import accept, finish
+from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
-from actors.turns import accept, finish
-from actors.view import Decision
 from events.backlog import Output
 from events.peer import (
     AccessGranted,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from actors.draft import Draft
+from actors.deciding.draft import Draft
+from actors.deciding.view import ResetSession, Withdraw
 from actors.errors import TurnNotOpen
 from actors.text.notices import Notice
-from actors.view import ResetSession, Withdraw
 from events.backlog import Dead, Output
 from events.peer import AccessRefused, OperatorActed, SessionReset, TurnCancelled, TurnStarted
 from events.peer_state import Message

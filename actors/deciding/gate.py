@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.view import Block, BotView
+from actors.deciding.view import Block, BotView
 from events import backlog, quota
 from events.backlog import Output
 from events.base import Millis

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.chat import read_inbox
-from actors.conclude import close_stale
-from actors.dispatch import dispatch, notice
-from actors.draft import Draft
-from actors.gate import Lane, lane_now, next_due_at, next_lane
+from actors.deciding.chat import read_inbox
+from actors.deciding.conclude import close_stale
+from actors.deciding.dispatch import dispatch, notice
+from actors.deciding.draft import Draft
+from actors.deciding.gate import Lane, lane_now, next_due_at, next_lane
 from actors.text import notices
 from events import backlog
 from events.base import Millis

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from actors.commands import Abandon, Conclude
-from actors.draft import Draft
+from actors.deciding.commands import Abandon, Conclude
+from actors.deciding.draft import Draft
 from actors.ports import SEND_WITHIN_MS, Accepted, Refused, Unknown
 from events.backlog import Output
 from events.base import Millis

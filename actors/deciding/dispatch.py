@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.draft import Draft
-from actors.gate import Lane, unheld
+from actors.deciding.draft import Draft
+from actors.deciding.gate import Lane, unheld
+from actors.deciding.view import Send
 from actors.text.clean import is_blank
 from actors.text.merge import merge
 from actors.text.split import Part, head, parts
-from actors.view import Send
 from events import quota
 from events.backlog import Output
 from events.base import Carried, Kind

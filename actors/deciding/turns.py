@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from actors.commands import AcceptTurn, FinishTurn
-from actors.draft import Draft
+from actors.deciding.commands import AcceptTurn, FinishTurn
+from actors.deciding.draft import Draft
 from actors.errors import TurnNotOpen, TurnTaken
 from actors.text.clean import is_blank
 from actors.text.directives import parse

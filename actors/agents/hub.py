@@ -11,12 +11,11 @@ from collections.abc import Callable
 from typing import assert_never
 
 from actors.account import Offer
-from actors.agent_answers import Answered, Answers, Peers, TurnDesk, TurnHome, error_of
-from actors.agent_seats import Link, Seat
-from actors.agent_turns import Turn, Turns
-from actors.commands import Bind
+from actors.agents.answers import Answered, Answers, Peers, TurnDesk, TurnHome, error_of
+from actors.agents.seats import Link, Seat
+from actors.agents.turns import Turn, Turns
+from actors.deciding.commands import Bind
 from actors.errors import TurnNotOpen, TurnTaken
-from actors.flows import Flow, run
 from actors.gateway.agent_wire import (
     FRAME_BYTES_MAX,
     PROTOCOL,
@@ -35,6 +34,7 @@ from actors.gateway.agent_wire import (
     Welcome,
 )
 from actors.gateway.views import AgentView, State
+from actors.runtime.flows import Flow, run
 from actors.runtime.futures import FutureLike
 from actors.runtime.report import report
 from actors.runtime.scheduler import Scheduler

@@ -1,0 +1,1 @@
+"""What a peer does about a command: pure. `decide` is the one way in."""
