@@ -28,12 +28,18 @@ SendClass = Literal["blocked", "bad_request", "login_lost", "http_refused", "not
 
 
 class Event(
-    msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, omit_defaults=True
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="type",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+    gc=False,  # frozen trees hold no cycles: the collector need not look at them, and each is 16 bytes smaller
 ):
     """Base of all events. Each subclass names its tag; a default, once released, never changes its meaning."""
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, gc=False):
     """Base of the structs inside events."""
 
 
@@ -51,7 +57,7 @@ class Carried(Part, frozen=True, kw_only=True):
         return self.end >= self.total
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An event as the log keeps it."""
 
     position: int  # commit order over the whole log, from 1

@@ -22,7 +22,7 @@ EventRow = tuple[int, str, int, str, int, int, str, bytes, bytes]
 """position, stream, version, type, at, epoch, cause, data, digest"""
 
 
-class Tip(msgspec.Struct, frozen=True):
+class Tip(msgspec.Struct, frozen=True, gc=False):
     """The end of a stream."""
 
     version: int
@@ -54,7 +54,7 @@ class Facts(msgspec.Struct):
     bodies: set[str] = set()
 
 
-class Admitted(msgspec.Struct):
+class Admitted(msgspec.Struct, gc=False):
     """A batch that passed, as rows."""
 
     prepared: Prepared

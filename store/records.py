@@ -18,7 +18,7 @@ TEXT_BYTES_MAX: Final = 1_048_576
 """The largest body; larger ones would hold up every commit behind them."""
 
 
-class Write(msgspec.Struct, frozen=True):
+class Write(msgspec.Struct, frozen=True, gc=False):
     """Events for one stream, which must be at version `expected` (0 = new), or ANY."""
 
     stream: str
@@ -26,7 +26,7 @@ class Write(msgspec.Struct, frozen=True):
     events: tuple[Event, ...]
 
 
-class Body(msgspec.Struct, frozen=True, kw_only=True):
+class Body(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A text, name, token or raw answer that events refer to by id."""
 
     id: str
@@ -36,7 +36,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     at: Millis
 
 
-class Key(msgspec.Struct, frozen=True, kw_only=True):
+class Key(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An idempotency key: unique for (account, source, key). `source` is `turn`, `delivery` or `message`.
     `turn` and `delivery` keys are never pruned."""
 
@@ -45,7 +45,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     value: str = ""  # what the first holder wants later callers to find
 
 
-class AgendaRow(msgspec.Struct, frozen=True, kw_only=True):
+class AgendaRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a stream waits for; a cache of its fold."""
 
     stream: str
@@ -70,7 +70,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     session: str
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One atomic unit: everything of it is in the log or nothing is. Never across accounts."""
 
     account: str
@@ -88,7 +88,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
     forget: tuple[str, ...] = ()  # streams whose address to delete
 
 
-class Appended(msgspec.Struct, frozen=True, kw_only=True):
+class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What an append put into the log, in the order of its writes."""
 
     recorded: tuple[Recorded, ...]
@@ -104,7 +104,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     claimed_at: Millis
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A stored event as it lies in the log: bytes and digest, not decoded."""
 
     position: int
