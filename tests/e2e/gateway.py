@@ -81,7 +81,8 @@ class Gateway:
         """Leave a login's credentials where the gateway looks for them."""
         login = login or self.login
         file = self.state / "accounts" / "main.json"
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.state, file.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
         new = file.with_suffix(".new")
         new.touch(mode=0o600)
         given = {"token": login.token, "base_url": self.weixin_url, "user_id": login.user_id, "bot_id": login.bot_id}

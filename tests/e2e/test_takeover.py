@@ -1,0 +1,113 @@
+"""A row of the table: an older instance after a newer one started, also when it was stopped across the takeover."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from http.client import HTTPException
+
+from tests.e2e.asking import ask
+from tests.e2e.gateway import toml_of
+from tests.e2e.phones import MINUTE, SECOND, Person
+from tests.e2e.processes import Child, eventually, free_port
+from tests.e2e.stage import Stage
+
+REPLACED = 79
+
+
+class Second:
+    """Another process on the same log, with ports of its own."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        gateway = stage.gateway
+        tables = dict(gateway.tables)
+        self.http_port, agents_port = free_port(), free_port()
+        tables["http"] = {"listen": f"127.0.0.1:{self.http_port}"}
+        tables["agents"] = {"listen": f"127.0.0.1:{agents_port}"}
+        config = gateway.folder / "second.toml"
+        config.write_text(toml_of(tables), encoding="utf-8")
+        self.first = gateway.child
+        self.first_url = gateway.url
+        self.child: Child = gateway.launch(config)
+        self.instance = self.child.announced()["instance"]
+        gateway.http_port, gateway.agents_port = self.http_port, agents_port
+
+
+def polls_of(stage: Stage) -> int:
+    return stage.phones.counters()["polls"]
+
+
+def first_is_out(stage: Stage, second: Second, guest: Person, before: str) -> None:
+    """The first has ended with 79; the second has the account, and works."""
+    assert second.first.exited(8) == REPLACED
+    assert "newer instance" in second.first.err
+    assert second.child.running
+    (account,) = stage.gateway.get("/v1/accounts")["accounts"]
+    assert (account["state"], account["instance"], account["epoch"]) == ("running", second.instance, 2)
+    told = "\n".join(stage.gateway.explain(before)["sentences"])
+    assert "is fenced, and can neither append nor send" in told
+    stage.echo()
+    sends = len(guest.accepted)
+    guest.says("who answers?")
+    stage.answered(guest, sends + 1)
+    assert guest.reads[-1] == "echo: who answers?"
+    stage.gateway.sound()
+
+
+def test_an_older_instance_after_a_newer_one_started(stage: Stage) -> None:
+    stage.echo()
+    guest = stage.guest()
+    (before,) = stage.gateway.get("/v1/accounts")["accounts"]
+    second = Second(stage)
+
+    with suppress(OSError, HTTPException):  # it may be gone already
+        late = ask(
+            second.first_url, "POST", "/v1/turns", {"to": guest.address, "text": "from the old", "turn_id": "old-1"}
+        )
+        assert late.status == 503, late
+    first_is_out(stage, second, guest, before["instance"])
+    assert all("from the old" not in row["text"] for row in guest.accepted)
+    assert stage.gateway.verb("explain", "old-1", code=1).out == ""
+
+
+def test_an_instance_that_was_stopped_across_the_takeover(stage: Stage) -> None:
+    stage.echo()
+    guest = stage.guest()
+    (before,) = stage.gateway.get("/v1/accounts")["accounts"]
+    stage.gateway.post("/v1/pause", {"scope": guest.address})
+    waiting = stage.gateway.offer(guest.address, "waits", turn_id="waits-1")
+    stage.gateway.child.signal(signal.SIGSTOP)
+    second = Second(stage)
+    stage.later(MINUTE)
+    stage.gateway.post("/v1/resume", {"scope": guest.address})
+    assert stage.gateway.receipt(waiting["delivery"])["state"] == "delivered"
+    polls = polls_of(stage)
+
+    second.first.signal(signal.SIGCONT)
+
+    first_is_out(stage, second, guest, before["instance"])
+    assert guest.reads.count("waits") == 1
+    assert polls_of(stage) - polls <= 4  # of the second alone: one for each message, and one that is held
+    assert len([r for r in stage.gateway.ledger(guest.address) if r["kind"] == "push"]) == 1
+
+
+def test_a_request_that_was_durable_before_the_stop_is_not_sent_after_the_takeover(stage: Stage) -> None:
+    """The residual window: the first is stopped with a send on its way to the server; the outcome finds the way nowhere."""
+    stage.echo()
+    guest = stage.guest()
+    (before,) = stage.gateway.get("/v1/accounts")["accounts"]
+    stage.phones.faults(where="send", kind="slow_headers", ms=30 * SECOND, user=guest.id)
+    sent = stage.gateway.offer(guest.address, "in between", turn_id="between-1")
+    eventually(lambda: len(guest.accepted) == 2, "the server took it")
+    stage.gateway.child.signal(signal.SIGSTOP)
+    second = Second(stage)
+    assert stage.gateway.receipt(sent["delivery"])["state"] == "unknown"
+    stage.later(MINUTE)
+    second.first.signal(signal.SIGCONT)
+
+    first_is_out(stage, second, guest, before["instance"])
+    assert stage.gateway.receipt(sent["delivery"])["state"] == "unknown"
+    assert guest.reads.count("in between") == 1
+    rows = stage.gateway.ledger(guest.address, free=True)
+    assert [(r["outcome"], r["epoch"]) for r in rows] == [("confirmed", 1), ("unknown", 1), ("confirmed", 2)]
