@@ -28,15 +28,24 @@ PAGE_MAX = 1_000
 _SCAN_ROWS = 256
 _KINDS: tuple[Kind, ...] = ("answer", "push", "notice")
 
+# The type of the first outcome lets a rare result be found without decoding every request before it.
 _OF_ALL = (
-    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY requests"
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events AS e INDEXED BY requests"
     " WHERE type = 'send_requested' AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
-    " AND json_extract(CAST(data AS TEXT), '$.kind') IN (?4, ?5, ?6) ORDER BY at, position LIMIT ?7"
+    " AND (?4 OR json_extract(CAST(data AS TEXT), '$.kind') IN (?5, ?6, ?7))"
+    " AND (?8 OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
+    " AND o.type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')"
+    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (?9, ?10))"
+    " ORDER BY at, position LIMIT ?11"
 )
 _OF_STREAM = (
-    "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY requests_of"
-    " WHERE type = 'send_requested' AND stream = ?8 AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
-    " AND json_extract(CAST(data AS TEXT), '$.kind') IN (?4, ?5, ?6) ORDER BY at, position LIMIT ?7"
+    "SELECT position, stream, version, type, at, epoch, cause, data FROM events AS e INDEXED BY requests_of"
+    " WHERE type = 'send_requested' AND stream = ?12 AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
+    " AND (?4 OR json_extract(CAST(data AS TEXT), '$.kind') IN (?5, ?6, ?7))"
+    " AND (?8 OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
+    " AND o.type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')"
+    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (?9, ?10))"
+    " ORDER BY at, position LIMIT ?11"
 )
 # A peer has one open request at a time, so the first outcome after a request is nearly always its own.
 _OUTCOMES = (
@@ -113,11 +122,19 @@ def page_of_memory(core: MemoryCore, wanted: Wanted, after: Place, size: int) ->
 def _candidates(con: sqlite3.Connection, wanted: Wanted, after: Place) -> list[Recorded]:
     since, until = wanted.since or 0, INTEGER_MAX if wanted.until is None else wanted.until
     start = (after.at, after.position) if after.at >= since else (since, 0)
-    kinds = wanted.kinds or _KINDS
-    kinds = (*kinds, *[kinds[0]] * (len(_KINDS) - len(kinds)))[: len(_KINDS)]
-    values: tuple[Any, ...] = (*start, until, *kinds, _SCAN_ROWS)
+    kinds = (*wanted.kinds, *[""] * len(_KINDS))[: len(_KINDS)]
+    types = _first_types(wanted)
+    values: tuple[Any, ...] = (*start, until, not wanted.kinds, *kinds, not types, *(types or ("", "")), _SCAN_ROWS)
     rows = con.execute(_OF_STREAM, (*values, wanted.stream)) if wanted.stream else con.execute(_OF_ALL, values)
     return [recorded(row) for row in rows]
+
+
+def _first_types(wanted: Wanted) -> tuple[str, str] | tuple[()]:
+    """The types that the first outcome of a wanted request can have; an unknown one may have been resolved. Empty = any."""
+    results = set(wanted.results)
+    if results and results <= {"unknown", "refused", "not_sent"}:
+        return ("send_unknown", "send_failed") if results != {"unknown"} else ("send_unknown", "send_unknown")
+    return ("send_unknown", "send_succeeded") if results and results <= {"confirmed", "unconfirmed"} else ()
 
 
 def _outcomes(con: sqlite3.Connection, request: Recorded) -> list[Recorded]:

@@ -29,7 +29,7 @@ TABLES: Final = (
     # Partial, so that only sends pay for the ledger.
     "CREATE INDEX requests ON events (at) WHERE type = 'send_requested'",
     "CREATE INDEX requests_of ON events (stream, at) WHERE type = 'send_requested'",
-    """CREATE INDEX outcomes ON events (stream, version)
+    """CREATE INDEX outcomes ON events (stream, version, type)
         WHERE type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')""",
     "CREATE INDEX resolutions ON events (stream, version) WHERE type = 'unknown_resolved'",
     """CREATE TRIGGER events_stay BEFORE UPDATE ON events
