@@ -50,6 +50,8 @@ from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE, SECOND
 
 EXAMPLES, STEPS = 300, 60
+RUNS_MAX = 3
+"""One run reaches every event nearly always; the rarest are left out once in many."""
 WAKES_MAX = 60
 """More timers than this at one go are a busy loop."""
 
@@ -65,6 +67,7 @@ TEXTS = st.sampled_from(
         "word " * 40,
         "z" * 64 * 7,
         "[[reply_to:m-1]]\nyes",
+        "[[reply_to:m-2]]\nno",
         "",
         " \u200b",
     ]
@@ -422,7 +425,7 @@ class PeerMachine(RuleBasedStateMachine):
         chosen = data.draw(st.lists(st.sampled_from(known), max_size=2, unique=True)) if known else []
         self.do(Operate(what=what, who="op", outputs=tuple(chosen)))
 
-    @move(1, session=st.sampled_from(["", "s", "other"]), meek=st.booleans())
+    @move(2, session=st.sampled_from(["s", "", "other", ""]), meek=st.booleans())
     def somebody_binds(self, session: str, meek: bool) -> None:
         self.do(Bind(session=session, who="op", only_if_unbound=meek))
 
@@ -493,5 +496,9 @@ def test_a_peer_on_random_histories() -> None:
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
-    run_state_machine_as_test(PeerMachine, settings=chosen)  # type: ignore[no-untyped-call]  # untyped in hypothesis
-    assert set(REACHED) == {str(c.__struct_config__.tag) for c in get_args(PeerEvent)}
+    every = {str(c.__struct_config__.tag) for c in get_args(PeerEvent)}
+    for _ in range(RUNS_MAX):
+        run_state_machine_as_test(PeerMachine, settings=chosen)  # type: ignore[no-untyped-call]  # untyped in hypothesis
+        if set(REACHED) == every:
+            break
+    assert set(REACHED) == every
