@@ -84,6 +84,7 @@ class Account:
         self.peers: Directory  # set by whoever builds the account
         self.agenda = Agenda(scheduler, self._wake)
         self.share_warnings = 0
+        self._warned: set[str] = set()  # streams whose pushes a spent share holds
         self.fenced = False
         self.on_fenced: Callable[[], None] = lambda: None
         self.on_change: OnChange = lambda _stream, _recorded, _state: None
@@ -160,14 +161,17 @@ class Account:
             self.view = msgspec.structs.replace(self.view, agentless_since=self.scheduler.clock.now())
         self.wake_all()
 
-    def note_block(self, stream: str, reason: Reason | None) -> None:
-        """What keeps a peer from sending, None = nothing; one warning for each time that its share is spent."""
-        before = self.blocked.get(stream)
+    def note_block(self, stream: str, reason: Reason | None, *, pushes_wait: bool) -> None:
+        """What keeps a peer from sending, None = nothing. Pushes that a spent share holds are warned of once: until one of them
+        leaves, or none waits any more, whatever else is sent meanwhile."""
         if reason is None:
             self.blocked.pop(stream, None)
         else:
             self.blocked[stream] = reason
-        if reason == "share_spent" and before != reason:
+        if not pushes_wait:
+            self._warned.discard(stream)
+        elif reason == "share_spent" and stream not in self._warned:
+            self._warned.add(stream)
             self.share_warnings += 1
             logger.warning("%s: the share of pushes of %s is spent; outputs wait", self.address, stream)
 

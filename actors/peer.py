@@ -208,7 +208,12 @@ class Peer(Actor):
         (account.waiting.add if waits else account.waiting.discard)(self.stream)
         now = account.scheduler.clock.now()
         lane = next_lane(self.state, account.view_of(self.stream, now), now) if waits else None
-        account.note_block(self.stream, lane.reason if isinstance(lane, Block) else None)
+        request = self.state.request
+        account.note_block(
+            self.stream,
+            lane.reason if isinstance(lane, Block) else None,
+            pushes_wait=bool(self.state.queue) and not (request and request.kind == "push"),
+        )
         self._show_typing(bool(self.state.turn and self.state.turn.agent))
         self._texts.forget(keep=self.state.token.body if self.state.token else "")
 
