@@ -40,6 +40,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "replay": ("scripts.replay", "quota and backlog rebuilt from the events alone"),
     "events": ("scripts.events", "tail, show or export the log"),
     "simulate": ("scripts.simulate", "a Weixin server, or a clock, for trials on this machine"),
+    "bench": ("scripts.bench.verb", "measure speed and memory beside anchors, in one run"),
     "doctor": ("scripts.doctor", "check configuration, files, clock, log and ports"),
     "backup": ("scripts.backup", "copy the log into one file"),
     "erase": ("scripts.erase", "erase the texts of a peer or of a delivery"),

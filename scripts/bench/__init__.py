@@ -1,0 +1,1 @@
+"""Benchmarks: ratios beside anchors that are measured in the same run. `replyledger bench` runs them."""
