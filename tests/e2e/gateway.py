@@ -77,10 +77,10 @@ class Gateway:
         """Write the configuration."""
         self.config.write_text(toml_of(self.tables), encoding="utf-8")
 
-    def log_in(self, login: Login | None = None) -> None:
+    def log_in(self, login: Login | None = None, account: str = "main") -> None:
         """Leave a login's credentials where the gateway looks for them."""
         login = login or self.login
-        file = self.state / "accounts" / "main.json"
+        file = self.state / "accounts" / f"{account}.json"
         for folder in (self.state, file.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
         new = file.with_suffix(".new")

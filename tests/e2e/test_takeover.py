@@ -5,12 +5,14 @@ from __future__ import annotations
 import signal
 from contextlib import suppress
 from http.client import HTTPException
+from pathlib import Path
 
 from tests.e2e.asking import ask
-from tests.e2e.gateway import toml_of
-from tests.e2e.phones import MINUTE, SECOND, Person
+from tests.e2e.gateway import Gateway, toml_of
+from tests.e2e.hand import Hand
+from tests.e2e.phones import MINUTE, SECOND, Login, Person
 from tests.e2e.processes import Child, eventually, free_port
-from tests.e2e.stage import Stage
+from tests.e2e.stage import Stage, stage_in
 
 REPLACED = 79
 
@@ -111,3 +113,49 @@ def test_a_request_that_was_durable_before_the_stop_is_not_sent_after_the_takeov
     assert guest.reads.count("in between") == 1
     rows = stage.gateway.ledger(guest.address, free=True)
     assert [(r["outcome"], r["epoch"]) for r in rows] == [("confirmed", 1), ("unknown", 1), ("confirmed", 2)]
+
+
+def test_a_process_goes_on_while_it_has_another_account(tmp_path: Path) -> None:
+    """One of two accounts goes to a newer instance: the process keeps the other, says so, and ends with its last."""
+    side = Login(token="secret-side-token@im.bot:0600", bot_id="bot9@im.bot", user_id="side-owner@im.wechat")
+
+    def two(gateway: Gateway) -> None:
+        gateway.tables["accounts"]["side"] = {"channel": "weixin", "base_url": gateway.weixin_url}
+        gateway.log_in(side, "side")
+
+    with stage_in(tmp_path, two) as stage:
+        stage.phones.post("accounts", token=side.token, bot_id=side.bot_id, user_id=side.user_id)
+        gateway = stage.gateway
+        first = gateway.child
+        gateway.post("/v1/accounts", {"account": "side", "action": "restart"})  # its login came after the start
+        eventually(lambda: (a := gateway.ready()) is not None and a.status == 200, "both accounts")
+        old_ports, all_accounts = (gateway.http_port, gateway.agents_port), gateway.tables["accounts"]
+
+        gateway.tables["accounts"] = {"main": all_accounts["main"]}
+        Second(stage)
+        second_ports = (gateway.http_port, gateway.agents_port)
+        gateway.http_port, gateway.agents_port = old_ports
+        ready = eventually(lambda: (a := gateway.ready()) is not None and a.status == 503 and a, "the first says so")
+        assert ready
+        assert ready.body["reasons"] == ["weixin:main: fenced (a newer instance has claimed this account)"]
+        assert first.running
+        with Hand(gateway.agents_url) as agent:
+            owner = Person(stage.phones, side.user_id, "side")
+            stage.phones.post("say", text="still there?", user=side.user_id, bot=side.bot_id)
+            agent.answers(agent.takes(owner.address), "yes")
+            eventually(lambda: owner.reads == ["yes"], "the other account works")
+
+        gateway.tables["accounts"] = {"side": all_accounts["side"]}
+        gateway.launch(second_config(gateway)).announced()
+        assert first.exited(8) == REPLACED
+        gateway.http_port, gateway.agents_port = second_ports
+        assert gateway.get("/v1/status")["ready"]
+
+
+def second_config(gateway: Gateway) -> Path:
+    """A configuration of the accounts as they stand, on ports of its own."""
+    tables = dict(gateway.tables)
+    tables["http"], tables["agents"] = {"listen": "127.0.0.1:0"}, {"listen": "127.0.0.1:0"}
+    config = gateway.folder / "third.toml"
+    config.write_text(toml_of(tables), encoding="utf-8")
+    return config
