@@ -43,7 +43,7 @@ def decode(tag: str, data: bytes) -> Event:
         event: Event = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _refusal(tag, error) from error
-    if tag_of(event) != tag:
+    if _TAGS[type(event)] != tag:
         raise CodecError(f"a {tag} event holds the data of a {tag_of(event)}")
     return event
 

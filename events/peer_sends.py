@@ -63,6 +63,8 @@ def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_i
     output = _find(state, carried.output)
     if output is None:
         return state
+    if message_id and carried.whole:
+        return remove(state, carried.output)
     parts = output.remainder_parts + (1 if request.remainder else 0)
     after = _to(output, start=carried.end, refusals=0, remainder_parts=parts)
     if not message_id:
@@ -149,8 +151,9 @@ def _resolved(dead: Dead, event: UnknownResolved) -> Dead | None:
 
 def remove(state: PeerState, output: str) -> PeerState:
     """Let an output wait no more."""
-    names = frozenset((output,))
-    return _to(state, queue=others(state.queue, names), answers=others(state.answers, names))
+    queue = tuple([o for o in state.queue if o.output != output])
+    answers = tuple([o for o in state.answers if o.output != output])
+    return _to(state, queue=queue, answers=answers)
 
 
 def buried(state: PeerState, dead: Dead) -> PeerState:
@@ -160,7 +163,7 @@ def buried(state: PeerState, dead: Dead) -> PeerState:
 
 def others(outputs: Iterable[Output], names: frozenset[str]) -> tuple[Output, ...]:
     """The outputs but for some."""
-    return tuple(o for o in outputs if o.output not in names)
+    return tuple([o for o in outputs if o.output not in names])
 
 
 def _closing(state: PeerState, request: str) -> OpenRequest:

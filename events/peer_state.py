@@ -146,7 +146,8 @@ def _turn_completed(state: PeerState, event: TurnCompleted, at: Millis, _epoch: 
         quote=event.quote,
     )
     if event.origin == "inbound":
-        return _to(_close_turn(state, event.turn_id), answers=(*state.answers, output))
+        ended = state.turn is not None and state.turn.turn_id == event.turn_id
+        return _to(state, turn=None if ended else state.turn, answers=(*state.answers, output))
     return _to(state, queue=(*state.queue, output))
 
 
@@ -226,7 +227,7 @@ def _forget(state: PeerState, names: frozenset[str]) -> PeerState:
 
 
 def _without_message(state: PeerState, message: str) -> tuple[Message, ...]:
-    return tuple(m for m in state.inbox if m.message != message) if message else state.inbox
+    return tuple([m for m in state.inbox if m.message != message]) if message else state.inbox
 
 
 def _unchanged(state: PeerState, _event: Event, _at: Millis, _epoch: int) -> PeerState:

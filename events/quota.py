@@ -43,28 +43,32 @@ def carry(charges: tuple[Charge, ...], window: int, not_before: Millis) -> tuple
     """Move to a new window what its server may count there: requests still open, or settled at or after `not_before`,
     the earliest instant at which the server can have received the message."""
     return tuple(
-        msgspec.structs.replace(c, window=window) if c.settled_at is None or c.settled_at >= not_before else c
-        for c in charges
+        [
+            msgspec.structs.replace(c, window=window) if c.settled_at is None or c.settled_at >= not_before else c
+            for c in charges
+        ]
     )
 
 
 def settle(charges: tuple[Charge, ...], request: str, at: Millis) -> tuple[Charge, ...]:
     """The charge of a request runs out from `at` on."""
-    return tuple(msgspec.structs.replace(c, settled_at=at) if c.request == request else c for c in charges)
+    return tuple([msgspec.structs.replace(c, settled_at=at) if c.request == request else c for c in charges])
 
 
 def release(charges: tuple[Charge, ...], request: str) -> tuple[Charge, ...]:
     """Without the charge of a request that proved free."""
-    return tuple(c for c in charges if c.request != request)
+    return tuple([c for c in charges if c.request != request])
 
 
 def prune(charges: tuple[Charge, ...], window: int, at: Millis) -> tuple[Charge, ...]:
     """Without the charges that no window and no share can count any more."""
     oldest = at - SHARE_WINDOW_MS_MAX
     return tuple(
-        c
-        for c in charges
-        if c.settled_at is None or c.window == window or (c.kind == "push" and c.settled_at >= oldest)
+        [
+            c
+            for c in charges
+            if c.settled_at is None or c.window == window or (c.kind == "push" and c.settled_at >= oldest)
+        ]
     )
 
 
