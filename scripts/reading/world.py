@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
@@ -26,20 +26,21 @@ class World(msgspec.Struct):
 
     def apply(self, recorded: Recorded) -> None:
         """Take in the next event. Raises FoldError."""
-        stream = recorded.stream
-        old = self.peers.get(stream)
-        if old is None and stream.startswith("bot-"):
-            self.bots[stream] = _evolve_bot(self.bots.get(stream, BotState()), recorded)
-        else:
-            self.peers[stream] = peer_state.evolve(
-                old or PeerState(),
-                recorded.event,
-                version=recorded.version,
-                at=recorded.at,
-                epoch=recorded.epoch,
-            )
-        self.position = recorded.position
-        self.at = max(self.at, recorded.at)
+        self.take((recorded,))
+
+    def take(self, events: Sequence[Recorded]) -> None:
+        """Take in the next events; a long replay spends its time here. Raises FoldError."""
+        peers, evolve, blank = self.peers, peer_state.evolve, PeerState()
+        for r in events:
+            stream, at = r.stream, r.at
+            old = peers.get(stream)
+            if old is None and stream.startswith("bot-"):
+                self.bots[stream] = _evolve_bot(self.bots.get(stream, BotState()), r)
+            else:
+                peers[stream] = evolve(old or blank, r.event, version=r.version, at=at, epoch=r.epoch)
+            self.position = r.position
+            if at > self.at:  # noqa: PLR1730 - `max` takes three times as long
+                self.at = at
 
 
 def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
@@ -83,7 +84,6 @@ async def fold(pages: AsyncIterator[tuple[Recorded, ...]], progress: Callable[[i
     """The world after these events; `progress` hears the position reached."""
     world = World()
     async for page in pages:
-        for recorded in page:
-            world.apply(recorded)
+        world.take(page)
         progress(world.position)
     return world
