@@ -1,0 +1,34 @@
+"""Run any number of worlds: `python -m tests.world --seeds A-B [--sqlite] [--twice]`. A failure is shrunk and printed."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.world.runs import report_of, run_seed
+
+
+def main() -> int:
+    """0 if every world held."""
+    parser = argparse.ArgumentParser(prog="python -m tests.world", description=__doc__)
+    parser.add_argument("--seeds", default="1-100", help="A-B, or one seed")
+    parser.add_argument("--sqlite", action="store_true", help="every world on SQLite; without it one in twenty")
+    parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the digests")
+    parser.add_argument("--keep-going", action="store_true", help="report every failing seed, unshrunk")
+    parser.add_argument("--no-shrink", action="store_true")
+    given = parser.parse_args()
+    first, _, last = given.seeds.partition("-")
+    failed = 0
+    for seed in range(int(first), int(last or first) + 1):
+        ran = run_seed(seed, sqlite=given.sqlite or seed % 20 == 0, twice=given.twice)
+        if ran.error is not None:
+            failed += 1
+            print(report_of(ran, shrink=not (given.keep_going or given.no_shrink)))
+            if not given.keep_going:
+                break
+    print(f"seeds {given.seeds}: {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+"""What must hold in a world: the guarantees of the design, checked after every turn on what was committed, and against the server's own
+count when something arrives there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from actors.fence import CONFIRMED_MS
+from actors.gateway.api import TurnOffer
+from actors.peer import agenda_of
+from actors.ports import SEND_WITHIN_MS
+from events import bot, codec, peer_state
+from events.base import Recorded
+from events.bot import BotStarted, BotState, Policy, PolicyChanged
+from events.history import HistoryFold
+from events.peer import MessageReceived, SendRequested, TurnCompleted, TurnFailed
+from events.peer_state import PeerState
+from events.streams import fingerprint
+from scripts.reading.world import view_of
+from store.records import AgendaRow
+from tests.world.disk import READ_MS_MAX, SALT
+from tests.world.network import TIMEOUT_MS, Flight
+from tests.world.recount import Recount
+from tests.world.server import Reply, Server, Taken
+
+if TYPE_CHECKING:
+    from tests.world.world import World
+
+FREE = 1 << 30
+RESIDUAL_MS = CONFIRMED_MS + READ_MS_MAX
+"""How long after a takeover bytes may still leave: the fence's last look, and the look itself."""
+
+
+class Violation(AssertionError):
+    """A guarantee does not hold."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        super().__init__(f"{rule}: {what}")
+        self.rule = rule
+
+
+@dataclass
+class Request:
+    """A committed request, and when it was committed by the world's clock."""
+
+    row: Recorded
+    event: SendRequested
+    account: str
+    policy: Policy
+    committed_at: int
+
+
+class Checks:
+    """All that is checked while a world runs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen = 0
+        self.peers: dict[str, PeerState] = {}
+        self.bots: dict[str, BotState] = defaultdict(BotState)
+        self.histories: dict[str, HistoryFold] = defaultdict(HistoryFold)
+        self.recounts: dict[str, Recount] = defaultdict(Recount)
+        self.requests: dict[str, Request] = {}  # by client id
+        self.policies: dict[str, Policy] = {}
+        self.claims: dict[str, list[int]] = defaultdict(list)  # account -> when each epoch began, by the world's clock
+        self.handled: dict[tuple[str, int, str], int] = defaultdict(int)
+        self.accepted: dict[str, set[str]] = defaultdict(set)  # stream -> outputs
+        self.promised: dict[str, str] = {}  # turn -> text: somebody was told that it is accepted
+        self.refused: dict[str, str] = {}
+        self._accounts: dict[str, str] = {}
+        self._dirty: set[str] = set()
+        self._last_of_bot: dict[str, int] = defaultdict(int)
+
+    def fail(self, rule: str, what: str) -> None:
+        raise Violation(rule, what)
+
+    def account_of(self, stream: str) -> str:
+        if stream not in self._accounts:
+            self._accounts = self._world.disk.ask("accounts_of")
+        return self._accounts[stream]
+
+    # --- after every turn -----------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Take in what was committed, and compare the actors with it."""
+        committed = self._world.disk.committed
+        if len(committed) > self._seen:
+            rows, self._seen = committed[self._seen :], len(committed)
+            for row in rows:
+                self._row(row)
+        if self._dirty:
+            self._compare_actors()
+
+    def _row(self, row: Recorded) -> None:
+        account = self.account_of(row.stream)
+        if row.stream.startswith("bot-"):
+            self._bot_row(row, account)
+        else:
+            self._peer_row(row, account)
+        if row.epoch != len(self.claims[account]):
+            self.fail("G3", f"{row.type} was committed under epoch {row.epoch} of {len(self.claims[account])}")
+
+    def _bot_row(self, row: Recorded, account: str) -> None:
+        event: Any = row.event
+        if isinstance(event, BotStarted):
+            self.claims[account].append(self._world.now)
+        if isinstance(event, PolicyChanged):
+            self.policies[event.policy_id] = event.policy
+        self.bots[account] = bot.evolve(self.bots[account], event, version=row.version, at=row.at, epoch=row.epoch)
+        self._last_of_bot[account] = row.position
+
+    def _peer_row(self, row: Recorded, account: str) -> None:
+        before = self.peers.get(row.stream, PeerState())
+        if row.at < before.at:
+            self.fail("G4", f"time goes back in {row.stream}")
+        match row.event:
+            case SendRequested() as event:
+                self._requested(row, event, before, account)
+            case MessageReceived() as event:
+                self._handled(row, event)
+            case TurnCompleted(output=output) | TurnFailed(output=output):
+                if output in self.accepted[row.stream]:
+                    self.fail("G2", f"output {output} was accepted twice")
+                self.accepted[row.stream].add(output)
+            case _:
+                pass
+        self.peers[row.stream] = peer_state.evolve(before, row.event, version=row.version, at=row.at, epoch=row.epoch)
+        self.recounts[row.stream].apply(row)
+        self.histories[row.stream].apply(row)
+        self._dirty.add(row.stream)
+
+    def _compare_actors(self) -> None:
+        """G4: a live actor's state is the fold of the log."""
+        for stream in tuple(self._dirty):
+            state = self.peers[stream]
+            for gateway in self._world.gateways:
+                for life in gateway.lives.values():
+                    actor: Any = life.account.peers.actor(stream)
+                    if actor is not None and actor.state.version == state.version:
+                        self._dirty.discard(stream)
+                        if actor.state != state:
+                            self.fail("G4", f"the state of {stream} is not the fold of its log")
+                    elif actor is not None and actor.state.version > state.version:
+                        self.fail("G4", f"the actor of {stream} is ahead of the log")
+
+    # --- requests -------------------------------------------------------------------------------------------------
+
+    def _requested(self, row: Recorded, event: SendRequested, state: PeerState, account: str) -> None:
+        policy = self.policies[event.policy]
+        self.requests[event.client_id] = Request(row, event, account, policy, self._world.now)
+        if event.total > policy.part_bytes:
+            self.fail("G1", f"a part of {event.total} bytes, of {policy.part_bytes}")
+        if state.request is not None:
+            self.fail("G5", f"two open requests of {row.stream}")
+        self._count(row, event, state, policy)
+        if event.kind == "push":
+            self._order_of_push(event, state)
+        elif event.kind == "answer":
+            self._order_of_answer(event, state)
+
+    def _count(self, row: Recorded, event: SendRequested, state: PeerState, policy: Policy) -> None:
+        """G1 by the log: the charge that was written equals a naive count, and is within the policy."""
+        recount, charge = self.recounts[row.stream], event.charge
+        slot = recount.spent() + 1
+        share = recount.shared(policy, row.at) + 1 if event.kind == "push" else 0
+        if (charge.slot, charge.share) != (slot, share):
+            self.fail("G1", f"charged as slot {charge.slot}, share {charge.share}; counted {slot}, {share}")
+        if policy.mode == "observe":
+            return
+        if slot > policy.quota_replies or share > policy.share_replies:
+            self.fail("G1", f"slot {slot} of {policy.quota_replies}, share {share} of {policy.share_replies}")
+        if not recount.open(self.bots[self.account_of(row.stream)].generation, policy, row.at):
+            self.fail("G1", "no window is open")
+        left = policy.quota_replies - slot
+        if event.kind == "push" and left < state.open_turns:
+            self.fail("G1", f"a push leaves {left} replies for {state.open_turns} open turns")
+        if event.kind == "notice" and state.open_turns and left < 1:
+            self.fail("G1", "a notice takes the last reply of an open turn")
+
+    def _order_of_push(self, event: SendRequested, state: PeerState) -> None:
+        """G5, and rule 3: the whole backlog in order, the newest carried."""
+        queue = [o.output for o in state.queue]
+        carried = [c.output for c in event.carried]
+        if sorted((*carried, *event.left_out)) != sorted(queue):
+            self.fail("G5", "a push does not account for the whole backlog")
+        if [o for o in queue if o in carried] != carried:
+            self.fail("G5", "a push carries outputs out of order")
+        starts = {o.output: o.start for o in state.queue}
+        if any(c.start < starts[c.output] for c in event.carried):
+            self.fail("G5", "a push repeats bytes that arrived")
+
+    def _order_of_answer(self, event: SendRequested, state: PeerState) -> None:
+        """G5: the first of its lane that is not held, from where it ended."""
+        window = state.window_number
+        lane = [o for o in state.answers if (o.window < window) == event.remainder and o.held != window]
+        (carried,) = event.carried
+        if not lane or lane[0].output != carried.output or lane[0].start != carried.start:
+            self.fail("G5", f"answer {carried.output} from byte {carried.start} is not the first of its lane")
+
+    # --- messages and turns ---------------------------------------------------------------------------------------
+
+    def _handled(self, row: Recorded, event: MessageReceived) -> None:
+        """G6: a message is handled once."""
+        name = (row.stream, event.sent_at, self._world.disk.bodies[event.body])
+        self.handled[name] += 1
+        if self.handled[name] > 1:
+            self.fail("G6", f"the message of {event.sent_at} was handled twice")
+
+    def acknowledged(self, turn_id: str, text: str) -> None:
+        """Somebody was told that a turn is accepted."""
+        self.promised[turn_id] = text
+        self.kept(turn_id, text)
+
+    def kept(self, turn_id: str, text: str) -> None:
+        """G7: it is in the log, under the text that was given."""
+        if not self._world.disk.ask("key", "turn", turn_id):
+            self.fail("G7", f"turn {turn_id} was acknowledged and is not in the log")
+        values = [v for o in self.accepted.values() for d in o for v in self._value_of(d, turn_id)]
+        if values and f'"{fingerprint(SALT, text)}"' not in values[0]:
+            self.fail("G7", f"turn {turn_id} is in the log with another text")
+
+    def _value_of(self, delivery: str, turn_id: str) -> list[str]:
+        found = self._world.disk.ask("key", "delivery", delivery)
+        return [v for v in found.values() if f'"turn":"{turn_id}"' in v]
+
+    def refused_turn(self, offer: TurnOffer, refusal: Exception) -> None:
+        self.refused[offer.turn_id] = type(refusal).__name__
+
+    # --- at the server --------------------------------------------------------------------------------------------
+
+    def left(self, flight: Flight, account: str) -> None:
+        """G3: bytes leave with a committed request, in time, under the current epoch."""
+        request = self.requests.get(flight.order.client_id)
+        now = self._world.now
+        if request is None:
+            self.fail("G3", f"{flight.order.client_id} leaves without a committed request")
+            return
+        if now - request.committed_at > SEND_WITHIN_MS + 50:
+            self.fail("G3", f"bytes leave {now - request.committed_at} ms after their request")
+        claims = self.claims[request.account]
+        if request.row.epoch < len(claims) and now - claims[request.row.epoch] > RESIDUAL_MS:
+            self.fail("G3", f"bytes of epoch {request.row.epoch} leave long after epoch {len(claims)} began")
+        if fingerprint(SALT, flight.order.text) != request.event.digest:
+            self.fail("G3", "other bytes leave than were requested")
+
+    def arrived(self, server: Server, flight: Flight, reply: Reply) -> None:
+        """G1 by the server's own count."""
+        request = self.requests[flight.order.client_id]
+        policy, event = request.policy, request.event
+        now = self._world.now
+        if policy.mode == "observe":
+            return
+        if reply.why == "window" and now - request.committed_at < TIMEOUT_MS:
+            self.fail("G1", "a send arrives after its window's end")
+        phone = server.phone(flight.order.peer)
+        counted = phone.taken[len(phone.taken) - phone.count :]
+        limit = self._loosest([policy, *(self.requests[t.client_id].policy for t in counted)])
+        if reply.why == "quota" and limit.quota_replies <= server.quota:
+            self.fail("G1", f"the server counts more than {limit.quota_replies} replies in its window")
+        if reply.code == 0 and phone.count > limit.quota_replies:
+            self.fail("G1", f"reply {phone.count} of {limit.quota_replies} by the server's count")
+        if reply.code == 0 and event.kind == "push":
+            self._share_at_server(phone.taken, policy)
+
+    @staticmethod
+    def _loosest(policies: list[Policy]) -> Policy:
+        """What replies that count together were allowed: they may have been decided under different policies, and late ones
+        arrive after those that were decided after them."""
+        free = FREE if any(p.mode == "observe" for p in policies) else 0
+        return msgspec.structs.replace(
+            policies[0],
+            quota_replies=max(free, *(p.quota_replies for p in policies)),
+            share_replies=max(free, *(p.share_replies for p in policies)),
+        )
+
+    def _share_at_server(self, taken: list[Taken], policy: Policy) -> None:
+        at = taken[-1].at
+        pushes = [
+            t for t in taken if t.at > at - policy.share_window_ms and self.requests[t.client_id].event.kind == "push"
+        ]
+        limit = self._loosest([policy, *(self.requests[t.client_id].policy for t in pushes)]).share_replies
+        if len(pushes) > limit:
+            ages = [at - t.at for t in pushes]
+            self.fail("G1", f"push {len(pushes)} of {limit} by the server's count, ages {ages}")
+
+    # --- at a crash and at the end --------------------------------------------------------------------------------
+
+    def audit(self) -> None:
+        """G2, G4 and G7 over everything that is in the log."""
+        self.turn()
+        for stream, state in self.peers.items():
+            self._fates(stream, state)
+        self._replayed()
+        for turn_id, text in self.promised.items():
+            self.kept(turn_id, text)
+
+    def _fates(self, stream: str, state: PeerState) -> None:
+        """G2: each accepted output is in exactly one fate, and the state agrees with the history."""
+        outputs = self.histories[stream].history().outputs
+        if outputs.keys() != self.accepted[stream]:
+            self.fail("G2", f"the history of {stream} knows other outputs than were accepted")
+        waiting = [o.output for o in (*state.queue, *state.answers)]
+        if len(waiting) != len(set(waiting)):
+            self.fail("G2", f"an output of {stream} waits twice")
+        queued = {name for name, story in outputs.items() if story.fate == "queued"}
+        requested = {name for name, story in outputs.items() if story.fate == "requested"}
+        if queued | requested != set(waiting):
+            self.fail("G2", f"{stream}: waiting {sorted(waiting)}, by history {sorted(queued | requested)}")
+        if requested != {c for c in state.carried if c in waiting}:
+            self.fail("G2", f"{stream}: requested {sorted(state.carried)}, by history {sorted(requested)}")
+
+    def _replayed(self) -> None:
+        """G4: the rows as they are stored, folded anew, give the same states."""
+        states: dict[str, PeerState] = {}
+        after = 0
+        while page := self._world.disk.ask("row_page", after, 5_000):
+            for row in page:
+                after = row.position
+                if not row.stream.startswith("bot-"):
+                    event = codec.decode(row.type, row.data)
+                    before = states.get(row.stream, PeerState())
+                    states[row.stream] = peer_state.evolve(
+                        before, event, version=row.version, at=row.at, epoch=row.epoch
+                    )
+        if states != self.peers:
+            self.fail("G4", "the stored rows fold to other states")
+
+    def rebuilt(self, account: str) -> tuple[list[AgendaRow], list[tuple[str, str]]]:
+        """The caches of an account as the events alone give them."""
+        rows, bindings = [], []
+        for stream, state in self.peers.items():
+            if self.account_of(stream) == account:
+                view = view_of(self.bots[account], account, stream, state.at)
+                rows.append(agenda_of(stream, state, view, state.at))
+                if state.session:
+                    bindings.append((stream, state.session))
+        return rows, bindings
+
+    def caches(self, account: str) -> None:
+        """G4: agenda and bindings say what the events say; a due time is never later, but for pace."""
+        stored = {row.stream: row for row in self._world.disk.ask("agenda", account)}
+        rows, bindings = self.rebuilt(account)
+        for row in rows:
+            kept = stored.get(row.stream, AgendaRow(stream=row.stream))
+            if (kept.open_epoch, kept.waiting > 0, kept.turn_open) != (row.open_epoch, row.waiting > 0, row.turn_open):
+                self.fail("G4", f"the agenda says {kept}, the events say {row}")
+            self._due(kept, row, account)
+        kept_bindings = [(b.stream, b.session) for a, b in self._world.disk.ask("bindings") if a == account]
+        if sorted(kept_bindings) != sorted(bindings):
+            self.fail("G4", "the bindings differ from the events")
+
+    def _due(self, kept: AgendaRow, row: AgendaRow, account: str) -> None:
+        state = self.peers[row.stream]
+        fresh = self._last_of_bot[account] < self._position_of(row.stream)
+        agentless = state.turn is not None  # no event says whether agents are connected
+        if fresh and not agentless and row.due_at is not None:
+            allowed = max(row.due_at, state.at + 60_000)
+            if kept.due_at is None or kept.due_at > allowed:
+                self.fail("G4", f"the agenda is due at {kept.due_at}, by the events at {row.due_at}")
+
+    def _position_of(self, stream: str) -> int:
+        return next(r.position for r in reversed(self._world.disk.committed) if r.stream == stream)
+
+    def digest_rows(self) -> str:
+        """A fingerprint of everything committed."""
+        rows = self._world.disk.committed
+        return fingerprint(SALT, msgspec.json.encode([(r.stream, r.type, r.at, r.epoch) for r in rows]).decode())

@@ -1,0 +1,288 @@
+"""The log of a world: one file for all its processes, of which only what was committed outlives a crash; and each process's port to
+it, with drawn latencies, refusals and failed commits. Beneath is the store's own code, in memory or on SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from actors.runtime.futures import Slot
+from events.base import Recorded
+from store import memory_queries, queries
+from store.core import Outcome, SqliteCore
+from store.errors import AppendRefused, LogBusy, LogFailed
+from store.memory_core import MemoryCore
+from store.prepare import Prepared, prepare
+from store.records import AgendaRow, Batch, Claim
+from store.sqlite import connect
+from tests.world.dice import Dice
+from tests.world.machine import Machine
+
+SALT = b"the salt of a world!"
+READ_MS_MAX = 3
+"""How long a read may take, so that nothing waits longer for the fence (ms)."""
+
+
+class Disk(Protocol):
+    """One log file."""
+
+    bodies: dict[str, str]  # every text that was ever committed, for the checks
+    committed: list[Recorded]
+
+    def append(self, group: list[Prepared]) -> list[Outcome]: ...
+
+    def fail(self, group: list[Prepared]) -> None:
+        """A transaction begins, and does not get to its end."""
+        ...
+
+    def claim(self, account: str, instance: str, at: int) -> Claim: ...
+
+    def ask(self, what: str, *args: Any) -> Any:
+        """A query of store.queries, by name."""
+        ...
+
+    def prune_keys(self, account: str, source: str, before: int) -> int: ...
+
+    def forget_caches(self) -> None: ...
+
+    def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _Disk:
+    def __init__(self, core: Any, source: Any, twin: ModuleType) -> None:
+        self.core, self._source, self._twin = core, source, twin
+        self.bodies: dict[str, str] = {}
+        self.committed: list[Recorded] = []
+
+    def ask(self, what: str, *args: Any) -> Any:
+        return getattr(self._twin, what)(self._source, *args)
+
+    def _note(self, group: list[Prepared], outcomes: list[Outcome]) -> None:
+        for prepared, outcome in zip(group, outcomes, strict=True):
+            if not isinstance(outcome, AppendRefused):
+                self.bodies.update((b.id, b.text) for b in prepared.batch.bodies)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        self.committed.extend(self.ask("page", len(self.committed), 0, 50_000))
+
+    def prune_keys(self, account: str, source: str, before: int) -> int:
+        return int(self.core.prune_keys(account, source, before))
+
+    def claim(self, account: str, instance: str, at: int) -> Claim:
+        claim: Claim = self.core.claim(account, instance, at, "world", True)
+        self._catch_up()
+        return claim
+
+
+class MemoryDisk(_Disk):
+    def __init__(self) -> None:
+        core = MemoryCore(salt=SALT)
+        super().__init__(core, core, memory_queries)
+
+    def append(self, group: list[Prepared]) -> list[Outcome]:
+        outcomes = self.core.append_group(group)
+        self.core.commit()
+        self._note(group, outcomes)
+        return outcomes
+
+    def fail(self, group: list[Prepared]) -> None:
+        self.core.append_group(group)
+        self.core.crash()
+
+    def forget_caches(self) -> None:
+        self.core.agenda.clear()
+        self.core.bindings.clear()
+        self.core.snapshots.clear()
+
+    def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None:
+        self.core.agenda.update({row.stream: (account, row) for row in rows})
+        self.core.bindings.update({stream: (account, session) for stream, session in bindings})
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+class SqliteDisk(_Disk):
+    def __init__(self, path: Path) -> None:
+        core: SqliteCore = connect(path, salt=SALT)
+        core.connection.execute(
+            "PRAGMA synchronous = OFF"
+        )  # what a power failure takes is the store's own tests' matter
+        super().__init__(core, core.connection, queries)
+
+    def append(self, group: list[Prepared]) -> list[Outcome]:
+        outcomes = self.core.append_group(group)
+        self._note(group, outcomes)
+        return outcomes
+
+    def fail(self, group: list[Prepared]) -> None:
+        class PowerCut(Exception):
+            pass
+
+        def cut(_connection: Any) -> None:
+            self.core._append_all(group)
+            raise PowerCut
+
+        try:
+            self.core.transact(cut)
+        except PowerCut:
+            return
+
+    def forget_caches(self) -> None:
+        for table in ("agenda", "bindings", "snapshots"):
+            self.core.connection.execute(f"DELETE FROM {table}")
+
+    def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None:
+        self.core.connection.executemany(
+            "INSERT INTO agenda (stream, account, due_at, open_epoch, waiting, turn_open) VALUES (?, ?, ?, ?, ?, ?)",
+            [(r.stream, account, r.due_at, r.open_epoch, r.waiting, int(r.turn_open)) for r in rows],
+        )
+        self.core.connection.executemany(
+            "INSERT INTO bindings (stream, account, session) VALUES (?, ?, ?)", [(s, account, x) for s, x in bindings]
+        )
+
+    def close(self) -> None:
+        self.core.connection.close()
+
+
+class Trouble(Protocol):
+    """Which of the log's faults are on."""
+
+    def on(self, fault: str) -> bool: ...
+
+
+class SimLog:
+    """A process's port to the log: `LogPort`, and the queries that a start, the fence, agents and retention need. Appends that
+    wait while one commits share the next commit, as they do in production."""
+
+    def __init__(
+        self, machine: Machine, disk: Disk, trouble: Trouble, dice: Dice, on_failed: Callable[[BaseException], None]
+    ) -> None:
+        self._machine, self._disk, self._trouble, self._dice, self._on_failed = machine, disk, trouble, dice, on_failed
+        self._waiting: list[tuple[Prepared, Slot]] = []
+        self._group: list[tuple[Prepared, Slot]] = []
+        self._dead = False
+
+    @property
+    def salt(self) -> bytes:
+        return SALT
+
+    @property
+    def busy(self) -> bool:
+        """Whether an append is under way."""
+        return bool(self._group or self._waiting)
+
+    # --- appends --------------------------------------------------------------------------------------------------
+
+    def append(self, batch: Batch) -> Slot:
+        slot = Slot()
+        self._waiting.append((prepare(batch), slot))
+        if not self._group:
+            self._begin()
+        return slot
+
+    def _begin(self) -> None:
+        self._group, self._waiting = self._waiting, []
+        slow = self._trouble.on("slow_log") and self._dice.chance(0.1)
+        wait = self._dice.between(50, 4_000) if slow else self._dice.between(1, 4)
+        self._machine.world.call_at(
+            self._machine.world.clock.now() + wait, self._finish
+        )  # the kernel's work: no pause stops it
+
+    def _finish(self) -> None:
+        if self._dead:
+            return
+        group, self._group = self._group, []
+        if self._trouble.on("busy_log") and self._dice.chance(0.05):
+            self._answer(group, [LogBusy("drawn")] * len(group))
+        elif self._trouble.on("failed_log") and self._dice.chance(0.01):
+            self._fail(group)
+            return
+        else:
+            self._answer(group, self._disk.append([p for p, _ in group]))
+        if self._waiting:
+            self._begin()
+
+    def _answer(self, group: list[tuple[Prepared, Slot]], outcomes: Iterable[Any]) -> None:
+        for (_, slot), outcome in zip(group, outcomes, strict=True):
+            tell = slot.set_exception if isinstance(outcome, Exception) else slot.set_result
+            self._machine.call_soon(partial(tell, outcome))
+
+    def _fail(self, group: list[tuple[Prepared, Slot]]) -> None:
+        """A COMMIT that fails may have happened."""
+        if self._dice.chance(0.5):
+            self._disk.append([p for p, _ in group])
+        else:
+            self._disk.fail([p for p, _ in group])
+        self._machine.call_soon(lambda: self._on_failed(LogFailed("drawn")))
+
+    def die(self) -> None:
+        """The process is gone: what was in a transaction is in the log whole, or not at all."""
+        self._dead = True
+        group = [p for p, _ in self._group]
+        if group and self._dice.chance(0.4):
+            self._disk.append(group)
+        elif group:
+            self._disk.fail(group)
+
+    # --- reads ----------------------------------------------------------------------------------------------------
+
+    def read(self, stream: str, after: int = 0) -> Slot:
+        return self._ask("read", stream, after, 0)
+
+    def bodies(self, ids: Iterable[str]) -> Slot:
+        return self._ask("bodies", tuple(ids))
+
+    def taken(self, account: str, source: str, keys: Iterable[str]) -> Slot:
+        return self._ask("taken", account, source, tuple(keys))
+
+    def key(self, source: str, key: str) -> Slot:
+        return self._ask("key", source, key)
+
+    def key_prefix(self, source: str, prefix: str, limit: int = 20) -> Slot:
+        return self._ask("key_prefix", source, prefix, limit)
+
+    def bindings(self) -> Slot:
+        return self._ask("bindings")
+
+    def epoch(self, account: str) -> Slot:
+        return self._ask("epoch", account)
+
+    def addresses(self, account: str) -> Slot:
+        return self._ask("addresses", account)
+
+    def agenda(self, account: str) -> Slot:
+        return self._ask("agenda", account)
+
+    def expired(self, account: str, before: int, limit: int = 1000) -> Slot:
+        return self._ask("expired", account, before, limit)
+
+    def _ask(self, what: str, *args: Any) -> Slot:
+        return self._do(lambda: self._disk.ask(what, *args))
+
+    # --- other writes ---------------------------------------------------------------------------------------------
+
+    def claim(self, account: str, instance: str, at: int, *, program: str = "", simulated: bool = False) -> Slot:
+        return self._do(lambda: self._disk.claim(account, instance, at))
+
+    def prune_keys(self, account: str, source: str, before: int) -> Slot:
+        return self._do(lambda: self._disk.prune_keys(account, source, before))
+
+    def _do(self, work: Callable[[], Any]) -> Slot:
+        slot = Slot()
+        wait = self._dice.below(READ_MS_MAX) if self._dice.chance(0.3) else 0
+
+        def run() -> None:
+            slot.set_result(work())
+
+        if wait:
+            self._machine.call_at(self._machine.clock.now() + wait, run)
+        else:
+            self._machine.call_soon(run)
+        return slot

@@ -1,0 +1,89 @@
+"""G9: with token, quota and share left, something waiting and nothing that blocks, a send is requested within a second. Asked whenever
+time is about to jump, with arithmetic of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from events.bot import Policy, paused_until
+from events.peer_state import PeerState
+from tests.world.recount import Recount
+
+if TYPE_CHECKING:
+    from tests.world.gateway import Gateway, Life
+    from tests.world.world import World
+
+PATIENCE_MS = 1_000
+AT_ONCE = ("remainders", "answers", "pushes")
+
+
+class Liveness:
+    """Knows since when each peer could send."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._since: dict[str, int] = {}
+        self._checked: dict[str, tuple[int, str]] = {}
+
+    def before_jump(self, gap: int) -> None:
+        """Time is about to pass with nothing to do until its end."""
+        if gap <= 5:
+            return
+        now, checks = self._world.now, self._world.checks
+        gateway = self._world.serving()
+        ready: dict[str, int] = {}
+        if gateway is not None and not gateway.log.busy and not gateway.machine.paused:
+            for stream, state in checks.peers.items():
+                if not (state.queue or state.answers) or state.request is not None:
+                    continue
+                life = self._life(gateway, stream)
+                lane = self._lane(life, stream, state) if life else ""
+                if life and lane:
+                    ready[stream] = self._since.get(stream, now)
+                    if now + gap - ready[stream] > PATIENCE_MS + self._pace_ms(life):
+                        checks.fail(
+                            "G9", f"{stream}: {lane} could leave since {now - ready[stream]} ms, next look in {gap} ms"
+                        )
+        self._since = ready
+
+    def _life(self, gateway: Gateway, stream: str) -> Life | None:
+        account = self._world.checks.account_of(stream)
+        life = next((x for x in gateway.lives.values() if x.spec.address.bot == account), None)
+        return life if life is not None and life.state == "running" and not life.account.fenced else None
+
+    def _pace_ms(self, life: Life) -> int:
+        """How long the account's pace may make a peer wait here."""
+        policy = life.account.view.policy
+        return policy.pace_ms * (len(self._world.checks.peers) + policy.pace_burst) + 5_000
+
+    def _lane(self, life: Life, stream: str, state: PeerState) -> str:
+        """A lane that may send now, "" if none may."""
+        checks = self._world.checks
+        bot = checks.bots[life.spec.address.bot]
+        policy, recount = bot.policy, checks.recounts[stream]
+        now = max(life.machine.clock.now(), state.at)
+        token = state.token
+        if paused_until(bot, stream, now) != 0 or state.retry_at > now or bot.login_lost is not None:
+            return ""
+        if token is None or token.generation != bot.generation:
+            return ""
+        enforced = policy.mode == "enforce"
+        left = policy.quota_replies - recount.spent()
+        if enforced and (left <= 0 or not recount.open(bot.generation, policy, now)):
+            return ""
+        return self._waiting(state, policy, recount, left, now, enforced=enforced)
+
+    @staticmethod
+    def _waiting(state: PeerState, policy: Policy, recount: Recount, left: int, now: int, *, enforced: bool) -> str:
+        window = recount.windows
+        free = [o for o in state.answers if o.held != window]
+        if any(o.window >= window for o in free):
+            return "an answer"
+        half = max(1, policy.quota_replies // 2)
+        if free and (not enforced or recount.remainders() < half):
+            return "a remainder"
+        if state.queue and (
+            not enforced or (recount.shared(policy, now) < policy.share_replies and left > state.open_turns)
+        ):
+            return "a push"
+        return ""

@@ -1,0 +1,80 @@
+"""One simulated process: its own wall clock, which may be set wrong when it starts and may step while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.runtime.scheduler import SimProcess, SimScheduler
+from actors.runtime.simulated import _describe
+from actors.runtime.timers import TimerHandle
+
+
+class WorldScheduler(SimScheduler):
+    """Tells, before time jumps, over how many ms."""
+
+    before_jump: Callable[[int], object] | None = None
+
+    def _jump(self, until_ms: int | None) -> bool:
+        due = self._timers.next_due()
+        if self.before_jump is not None and due is not None and (until_ms is None or due <= until_ms):
+            gap = due - self.clock.now()
+            if gap > 0:
+                self.before_jump(gap)
+        return super()._jump(until_ms)
+
+
+class WallClock:
+    """The world's time, off by a constant: what a boot clock makes of a wall clock that was wrong at the start."""
+
+    def __init__(self, world: WorldScheduler, offset_ms: int) -> None:
+        self._clock, self.offset_ms = world.clock, offset_ms
+        self.stepped_ms = 0
+
+    def now(self) -> int:
+        return self._clock.now() + self.offset_ms
+
+    def monotonic(self) -> int:
+        return self._clock.monotonic()
+
+    def step_ms(self) -> int:
+        """How far the wall clock stepped away since the start."""
+        return self.stepped_ms
+
+
+class Machine(SimProcess):
+    """A process with such a clock."""
+
+    def __init__(self, world: WorldScheduler, name: str, offset_ms: int = 0) -> None:
+        super().__init__(world, name)
+        self.world = world
+        self.wall = WallClock(world, offset_ms)
+        self.clock = self.wall  # type: ignore[assignment]
+
+    @property
+    def paused(self) -> bool:
+        return self._held is not None
+
+    def call_at(self, due_ms: int, fn: Callable[[], object]) -> TimerHandle:
+        timer = HeldTimer(due_ms, fn)
+        timer.inner = super().call_at(due_ms - self.wall.offset_ms, timer.fire)
+        return timer
+
+
+class HeldTimer(TimerHandle):
+    """A timer that can be cancelled even after it became due while its process was paused."""
+
+    __slots__ = ("inner",)
+
+    inner: TimerHandle | None
+
+    def __init__(self, due_ms: int, fn: Callable[[], object]) -> None:
+        self.queue = None
+        self.due_ms, self.fn, self.inner = due_ms, fn, None
+
+    def cancel(self) -> None:
+        self.fn = None
+        if self.inner is not None:
+            self.inner.cancel()
+
+    def describe(self) -> str:
+        return _describe(self.fn) if self.fn is not None else "a cancelled timer"

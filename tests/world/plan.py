@@ -1,0 +1,172 @@
+"""What a seed draws before its world begins: the faults it enables, its numbers, and its commands. Plain data, so that it can be
+shrunk: a world is a function of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, Policy
+from tests.world.dice import Bag, Dice
+
+SECOND_MS = 1_000
+START_MS = 1_750_000_000_000
+
+FAULTS = (
+    "refuse",  # the channel refuses sends: -2, -1, -3, -4, HTTP 4xx
+    "penalty",  # it refuses everything for a while, account-wide
+    "unconnected",  # a send provably never leaves
+    "lost_before",  # its bytes never arrive, and nobody says so
+    "lost_after",  # it arrives, and its answer does not
+    "slow_net",  # seconds instead of milliseconds, both ways
+    "late",  # an answer comes after the client's time is up
+    "no_id",  # accepted without a message id
+    "duplicates",  # messages again: same id, new id, a day later
+    "replays",  # an empty cursor brings everything again
+    "reorder",  # the messages of a poll in another order
+    "tokens",  # tokens are missing, or old ones are refused
+    "login",  # the login is lost; somebody logs in again
+    "clocks",  # the wall clock steps, both ways; backwards over restarts
+    "slow_log",
+    "busy_log",
+    "failed_log",  # a COMMIT fails: it happened, or it did not
+    "crash",
+    "second",  # another instance takes over, the first one paused or not
+    "policy",  # numbers change mid-window
+    "observe",  # the mode changes mid-window
+    "passivate",
+    "caches",  # agenda, bindings and snapshots are deleted at a crash and rebuilt
+    "expiry",  # bodies expire and are erased
+    "agents",  # die, disconnect, answer twice or never
+    "operators",  # drop, retry, discard, flush, pause, cancel
+    "words",  # /more, /reset, /cancel
+    "strangers",  # people who may not talk to the bot
+)
+
+
+class Command(msgspec.Struct, frozen=True):
+    """Something that happens to the world: what, when (ms after the start), and its drawn numbers."""
+
+    at: int
+    what: str
+    a: int = 0
+    b: int = 0
+    c: int = 0
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole world."""
+
+    seed: int
+    faults: frozenset[str]
+    commands: tuple[Command, ...]
+    policy: Policy
+    accounts: int = 1
+    peers: int = 2  # for each account, beside its owner
+
+
+def plan(seed: int) -> Plan:
+    """The plan of a seed."""
+    bag = Bag(seed)
+    dice = bag["plan"]
+    faults = _draw_faults(dice)
+    return Plan(
+        seed=seed,
+        faults=faults,
+        commands=_commands(bag["commands"], faults, dice.between(25, 70)),
+        policy=_policy(bag["policy"]),
+        accounts=2 if dice.chance(0.2) else 1,
+        peers=dice.between(0, 2),
+    )
+
+
+def _draw_faults(dice: Dice) -> frozenset[str]:
+    """A random subset: often few, sometimes most."""
+    share = dice.pick((0.0, 0.1, 0.2, 0.35, 0.5, 0.8))
+    return frozenset(f for f in FAULTS if dice.chance(share))
+
+
+def _policy(dice: Dice) -> Policy:
+    """Small numbers reach their bounds soon; one world in four has the default ones."""
+    if dice.chance(0.25):
+        return Policy()
+    return Policy(
+        quota_replies=dice.between(2, 6),
+        share_replies=dice.between(1, 3),
+        backlog_outputs=dice.between(2, 5),
+        part_bytes=dice.pick((64, 128, 400)),
+        answer_parts=dice.between(2, 10),
+        pace_ms=dice.pick((100, 1_000)),
+        pace_burst=dice.pick((1, 5)),
+    )
+
+
+def changed(policy: Policy, a: int, mode: str = "") -> Policy:
+    """The policy that a command changes it to."""
+    dice = Dice(f"policy {a}")
+    to = msgspec.structs.replace
+    if mode:
+        return to(policy, mode=mode)
+    return to(
+        policy,
+        quota_replies=dice.between(1, 8),
+        share_replies=dice.between(0, 4),
+        part_bytes=dice.pick((64, 200, 4_000)),
+        backlog_outputs=dice.between(1, 6),
+    )
+
+
+_ALWAYS: tuple[tuple[str, int], ...] = (("message", 10), ("turn", 10), ("burst", 2), ("bind", 1))
+
+_OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
+    "penalty": (("penalty", 2),),
+    "duplicates": (("again", 4),),
+    "replays": (("again", 1),),
+    "login": (("lose_login", 2), ("log_in", 3)),
+    "clocks": (("step_clock", 3), ("restart", 1)),
+    "crash": (("crash", 6),),
+    "failed_log": (("crash", 1),),
+    "second": (("second", 3),),
+    "policy": (("policy", 3),),
+    "observe": (("observe", 1), ("enforce", 2)),
+    "passivate": (("passivate", 4),),
+    "caches": (("lose_caches", 3),),
+    "expiry": (("expire", 3),),
+    "agents": (("disconnect", 3),),
+    "operators": (("operate", 5), ("pause", 1), ("resume", 2), ("cancel", 1)),
+    "words": (("word", 3),),
+    "strangers": (("stranger", 2),),
+}
+
+
+def _commands(dice: Dice, faults: frozenset[str], count: int) -> tuple[Command, ...]:
+    weighted = list(_ALWAYS)
+    for fault in sorted(faults):
+        weighted.extend(_OF_FAULT.get(fault, ()))
+    names = [name for name, weight in weighted for _ in range(weight)]
+    commands: list[Command] = []
+    at = SECOND_MS
+    for _ in range(count):
+        at += _gap(dice)
+        numbers = (dice.below(1 << 16), dice.below(1 << 16), dice.below(1 << 16))
+        commands.append(Command(at, dice.pick(names), *numbers))
+    return tuple(commands)
+
+
+def _gap(dice: Dice) -> int:
+    """Moments, minutes or hours; and often just about the lengths that rules are made of."""
+    kinds: tuple[tuple[int, Callable[[], int]], ...] = (
+        (30, lambda: dice.below(60)),
+        (25, lambda: dice.below(3 * SECOND_MS)),
+        (20, lambda: dice.below(2 * MINUTE_MS)),
+        (12, lambda: dice.below(3 * HOUR_MS)),
+        (3, lambda: dice.between(DAY_MS - 20 * SECOND_MS, DAY_MS + 20 * SECOND_MS)),
+        (4, lambda: dice.below(12 * HOUR_MS)),
+    )
+    roll = dice.below(sum(weight for weight, _ in kinds))
+    for weight, draw in kinds:
+        if roll < weight:
+            return draw()
+        roll -= weight
+    raise AssertionError("unreachable")

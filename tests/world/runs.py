@@ -1,0 +1,111 @@
+"""Running seeds, shrinking what fails, and telling of it."""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from tests.world.checks import Violation
+from tests.world.plan import Plan, plan
+from tests.world.world import World
+
+LAST_TURNS = 30
+SHRINK_RUNS = 120
+
+
+@dataclass
+class Ran:
+    """What became of a world."""
+
+    plan: Plan
+    sqlite: bool
+    digest: str = ""
+    turns: int = 0
+    error: BaseException | None = None
+    trace: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """By which two failures are the same."""
+        if isinstance(self.error, Violation):
+            return self.error.rule
+        return type(self.error).__name__
+
+
+def run(plan_: Plan, *, sqlite: bool = False) -> Ran:
+    """Run a world of a plan."""
+    world = World(plan_, sqlite=sqlite)
+    ran = Ran(plan_, sqlite)
+    try:
+        ran.digest = world.run()
+    except Exception as error:
+        ran.error = error
+        trace: deque[str] = world.scheduler.trace
+        ran.trace = tuple(trace)[-LAST_TURNS:]
+    ran.turns = world.scheduler.turns
+    return ran
+
+
+def run_seed(seed: int, *, sqlite: bool = False, twice: bool = False) -> Ran:
+    """Run the world of a seed; twice: its digests must be equal."""
+    ran = run(plan(seed), sqlite=sqlite)
+    if twice and ran.error is None:
+        again = run(plan(seed), sqlite=sqlite)
+        if again.digest != ran.digest:
+            ran.error = again.error or Violation("G4", f"seed {seed} ran differently the second time")
+    return ran
+
+
+def shrink(ran: Ran) -> Ran:
+    """A smaller plan that fails in the same way: without faults, then without commands."""
+    best, left = ran, SHRINK_RUNS
+
+    def attempt(**changes: Any) -> bool:
+        nonlocal best, left
+        if left <= 0:
+            return False
+        left -= 1
+        tried = run(msgspec.structs.replace(best.plan, **changes), sqlite=best.sqlite)
+        if tried.error is not None and tried.kind == ran.kind:
+            best = tried
+            return True
+        return False
+
+    for fault in sorted(best.plan.faults):
+        attempt(faults=best.plan.faults - {fault})
+    size = max(1, len(best.plan.commands) // 2)
+    while True:
+        start = 0
+        while start < len(best.plan.commands):
+            commands = best.plan.commands
+            if not attempt(commands=commands[:start] + commands[start + size :]):
+                start += size
+        if size == 1 or left <= 0:
+            break
+        size //= 2
+    if best.plan.accounts > 1:
+        attempt(accounts=1)
+    if best.plan.peers:
+        attempt(peers=0)
+    return best
+
+
+def report_of(ran: Ran, *, shrink: bool = True) -> str:
+    """Seed, shrunk plan and last turns of a failure."""
+    small = globals()["shrink"](ran) if shrink else ran
+    stack = "".join(traceback.format_exception(small.error)[-6:])
+    lines = [
+        f"seed {ran.plan.seed}{' on SQLite' if ran.sqlite else ''}: {small.error!r}",
+        f"  faults: {', '.join(sorted(small.plan.faults)) or 'none'}",
+        f"  policy: {small.plan.policy}",
+        f"  accounts {small.plan.accounts}, peers {small.plan.peers}; {len(small.plan.commands)} commands:",
+        *(f"    {c.at:>12} {c.what} {c.a} {c.b} {c.c}" for c in small.plan.commands),
+        "  last turns:",
+        *(f"    {line}" for line in small.trace),
+        stack,
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,302 @@
+"""A world: gateways, servers, agents, clients and people on one seeded scheduler, running a plan under its checks.
+
+world = World(plan(seed)); world.run()      raises Violation or whatever broke
+"""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from actors.gateway.api import TurnOffer
+from actors.life import AccountSpec
+from actors.ports import Credentials
+from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, Policy
+from events.streams import Address
+from tests.world.checks import Checks
+from tests.world.dice import Bag
+from tests.world.disk import Disk, MemoryDisk, SqliteDisk
+from tests.world.doing import Doing
+from tests.world.gateway import Gateway, Life
+from tests.world.liveness import Liveness
+from tests.world.machine import Machine, WorldScheduler
+from tests.world.network import Network
+from tests.world.people import Client, SimAgent
+from tests.world.plan import START_MS, Plan
+from tests.world.server import Said, Server
+
+NAMES = ("main", "second")
+TURNS_MAX = 200_000
+ROUNDS = 6
+
+
+class World:
+    """Everything of one seed."""
+
+    def __init__(self, plan: Plan, *, sqlite: bool = False) -> None:
+        self.plan, self.bag = plan, Bag(plan.seed)
+        self.scheduler = WorldScheduler(plan.seed, START_MS)
+        self._folder = tempfile.TemporaryDirectory() if sqlite else None
+        self.disk: Disk = SqliteDisk(Path(self._folder.name) / "log.db") if self._folder else MemoryDisk()
+        self.healed = False
+        self.policy: Policy = plan.policy
+        self.servers: dict[str, Server] = {}
+        self.credentials: dict[str, Credentials] = {}  # what the login files say
+        self.said: list[tuple[str, Said]] = []  # (account, message): what people wrote, once each
+        self.gateways: list[Gateway] = []
+        self._starts = self._numbers = self._turns = self._logins = 0
+        self._fuse: tuple[int, Callable[[], None]] | None = None
+        self.checks = Checks(self)
+        self.network = Network(self, self.scheduler, self, self.bag)
+        self.liveness = Liveness(self)
+        self.client = Client(self)
+        self.agents = [SimAgent(self, "ann")]
+        if self.bag["people"].chance(0.4):
+            self.agents.append(SimAgent(self, "bob", (NAMES[0],) if self.bag["people"].chance(0.3) else ()))
+        for name in NAMES[: plan.accounts]:
+            self.servers[name] = Server(
+                name,
+                plan.policy.quota_replies,
+                newest_token_only=self.on("tokens"),
+                replays=self.on("replays"),
+            )
+            self.log_in(name)
+        self._do = Doing(self)
+
+    def on(self, fault: str) -> bool:
+        """Whether a fault is enabled, and the world not healed yet."""
+        return not self.healed and fault in self.plan.faults
+
+    @property
+    def now(self) -> int:
+        return self.scheduler.clock.now()
+
+    # --- a run ----------------------------------------------------------------------------------------------------
+
+    def run(self) -> str:
+        """Run the plan, heal, come to rest, audit; the digest of it all."""
+        errors = Errors()
+        logging.getLogger("replyledger.runtime").addHandler(errors)
+        self.scheduler.on_turn = self._after_turn
+        self.scheduler.before_jump = self.liveness.before_jump
+        try:
+            self.start()
+            for command in self.plan.commands:
+                self.scheduler.call_at(START_MS + command.at, partial(self._do.command, command))
+            last = self.plan.commands[-1].at if self.plan.commands else 0
+            self.scheduler.run_for(last + 3 * MINUTE_MS, TURNS_MAX)
+            self._rest()
+            if errors.records:
+                self.checks.fail("failure", errors.records[0])
+            return f"{self.scheduler.digest()} {self.checks.digest_rows()}"
+        finally:
+            logging.getLogger("replyledger.runtime").removeHandler(errors)
+            self.disk.close()
+            if self._folder is not None:
+                self._folder.cleanup()
+
+    def _after_turn(self) -> None:
+        if self._fuse is not None:
+            turns, blow = self._fuse
+            self._fuse = (turns - 1, blow)
+            if turns <= 0:
+                self._fuse = None
+                blow()
+        self.checks.turn()
+
+    def fuse(self, turns: int, blow: Callable[[], None]) -> None:
+        """Do something in so many turns, whatever is under way then."""
+        if self._fuse is None:
+            self._fuse = (turns, blow)
+
+    # --- gateways -------------------------------------------------------------------------------------------------
+
+    def specs(self) -> dict[str, AccountSpec]:
+        """The configuration as it is now."""
+        access = ("owner", *(f"p{n}" for n in range(1, self.plan.peers + 1)))
+        return {
+            name: AccountSpec(address=Address("weixin", name), policy=self.policy, access=access, locale="en")
+            for name in self.servers
+        }
+
+    def start(self, offset_ms: int = 0) -> Gateway:
+        """Start a gateway process."""
+        self._starts += 1
+        gateway = Gateway(self, Machine(self.scheduler, f"g{self._starts}", offset_ms), self.specs())
+        self.gateways.append(gateway)
+        gateway.start(lambda: self._started(gateway))
+        return gateway
+
+    def _started(self, gateway: Gateway) -> None:
+        for agent in self.agents:
+            self.scheduler.call_at(self.now + self.bag["agents"].between(5, 3_000), partial(agent.connect, gateway))
+
+    def serving(self) -> Gateway | None:
+        """The newest gateway that serves."""
+        return next((g for g in reversed(self.gateways) if g.serving), None)
+
+    def claimed(self, life: Life) -> None:
+        """An instance took an account over; the others look at the fence within two seconds."""
+        for gateway in self.gateways:
+            for other in gateway.lives.values():
+                if other is not life and other.spec.address == life.spec.address and gateway.machine.alive:
+                    machine = gateway.machine
+                    machine.call_at(machine.clock.now() + self.bag["watch"].between(1, 2_000), other.watch_fence)
+
+    def kill(self, gateway: Gateway, why: str) -> None:
+        """A process ends where it stands; if none is left, one is started again."""
+        if not gateway.machine.alive:
+            return
+        self.scheduler.note(f"{self.now} {gateway.machine.name} ends: {why}")
+        gateway.log.die()
+        gateway.machine.kill()
+        for agent in self.agents:
+            connection = agent.connections.get(gateway)
+            if connection is not None:
+                self.scheduler.call_at(self.now + 5, connection.cut)
+        self.checks.audit()
+        if not any(g.machine.alive for g in self.gateways):
+            dice = self.bag["restart"]
+            wait = dice.between(5, 3_000) if self.healed or dice.chance(0.8) else dice.below(30 * MINUTE_MS)
+            self.scheduler.call_at(self.now + wait, partial(self._restart, gateway))
+
+    def _restart(self, gateway: Gateway) -> None:
+        if not any(g.machine.alive for g in self.gateways):
+            back = 0
+            self.start(gateway.machine.wall.offset_ms - back)
+
+    # --- people ---------------------------------------------------------------------------------------------------
+
+    def log_in(self, name: str) -> None:
+        """Somebody scans the code: a new login; the old one is void."""
+        self._logins += 1
+        server = self.servers[name]
+        server.login = f"login-{self._logins}"
+        for phone in server.phones.values():
+            phone.tokens.clear()
+        self.credentials[name] = Credentials(token=server.login, base_url="http://localhost", user_id="owner")
+        self.network.stir(server)
+        for gateway in self.gateways:
+            life = gateway.life_of(name)
+            if life is not None:
+                gateway.machine.call_soon(life.watch_login)
+
+    def lose_login(self, name: str) -> None:
+        """The login is void, and nobody has a new one."""
+        self.servers[name].login = ""
+        self.network.stir(self.servers[name])
+
+    def say(self, name: str, peer: str, text: str) -> None:
+        """A person writes; the message reaches the server a little later."""
+        dice = self.bag["people"]
+        self._numbers += 1
+        before = [s.sent_at for a, s in self.said if (a, s.peer) == (name, peer)]
+        sent_at = max([self.now, *(b + 1 for b in before)])
+        has_token = not (self.on("tokens") and dice.chance(0.2))
+        said = Said(
+            number=self._numbers,
+            peer=peer,
+            text=text,
+            sent_at=sent_at,
+            token=f"token-{self._numbers}" if has_token else "",
+            message_id="" if self.on("duplicates") and dice.chance(0.2) else str(10_000 + self._numbers),
+        )
+        self.said.append((name, said))
+        slow = self.on("slow_net") and dice.chance(0.3)
+        self.scheduler.call_at(
+            sent_at + (dice.below(6_000) if slow else dice.between(1, 100)), partial(self._heard, name, said)
+        )
+
+    def _heard(self, name: str, said: Said) -> None:
+        server = self.servers[name]
+        server.hear(said, self.now)
+        self.network.stir(server)
+        if self.on("duplicates") and self.bag["people"].chance(0.15):
+            again = msgspec_replace(said, self.servers[name].new_id())
+            server.repeat(again if self.bag["people"].chance(0.5) else said)
+
+    def new_turn(self) -> str:
+        self._turns += 1
+        return f"turn-{self._turns}"
+
+    def text(self, kind: str) -> str:
+        """A text that is the only one of its kind: a word, some lines, or more than one part."""
+        self._numbers += 1
+        dice = self.bag["texts"]
+        begin = f"{kind} {self._numbers}"
+        size = dice.pick((0, 0, 1, 1, 2, 5, 14))
+        words = ("lorem ipsum", "回复的内容", "dolor sit amet,", "naïve café", "🙂")
+        room = self.plan.policy.part_bytes if self.plan.policy.part_bytes < 1_000 else 1_500
+        while len(begin.encode()) < size * room * 2 // 3:
+            begin += dice.pick((" ", "\n", "\n\n")) + dice.pick(words)
+        return begin
+
+    def submit(self, to: str, session: str, origin: str, text: str, status: str) -> None:
+        """A client has a turn for a peer or a session."""
+        offer = {
+            "to": to,
+            "session": session,
+            "origin": origin,
+            "text": text,
+            "status": status,
+            "turn_id": self.new_turn(),
+        }
+        self.client.submit(msgspec.convert(offer, TurnOffer))
+
+    # --- the end --------------------------------------------------------------------------------------------------
+
+    def _rest(self) -> None:
+        """Heal every fault, let everybody write now and then, and see that nothing is stuck."""
+        self.healed = True
+        self._heal()
+        self.scheduler.run_for(40_000, TURNS_MAX)
+        self._do.back_to_policy()
+        for _ in range(ROUNDS):
+            for name in self.servers:
+                for peer in ("owner", *(f"p{n}" for n in range(1, self.plan.peers + 1))):
+                    self.say(name, peer, self.text("last"))
+            self.scheduler.run_for(DAY_MS + HOUR_MS, TURNS_MAX)
+        self.checks.audit()
+        self.final()
+
+    def _heal(self) -> None:
+        for gateway in tuple(self.gateways):
+            if gateway.machine.alive and gateway.machine.paused:
+                gateway.machine.resume()
+        self._do.back_to_policy()
+        for name, server in self.servers.items():
+            server.refusing = 0
+            server.newest_token_only = server.replays = False
+            if server.login == "":
+                self.log_in(name)
+        for agent in self.agents:
+            agent.come_back()
+        if self.serving() is None and not any(g.machine.alive for g in self.gateways):
+            self.start()
+
+    def final(self) -> None:
+        """G8, and that everything came to rest."""
+        from tests.world.final import final
+
+        final(self)
+
+
+def msgspec_replace(said: Said, message_id: str) -> Said:
+    """The same message under another id."""
+    return Said(said.number, said.peer, said.text, said.sent_at, said.token, message_id)
+
+
+class Errors(logging.Handler):
+    """Collects what the actors' runtime reports: in a world no actor fails."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.records: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record.getMessage())
