@@ -7,7 +7,7 @@ worlds drive the very same ones on their scheduler.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Literal, Protocol
 
 import msgspec
@@ -18,7 +18,8 @@ from actors.deciding.commands import Advance, Conclude
 from actors.peer import Peer
 from actors.ports import Credentials, LoginGone, Outcome
 from actors.runtime.actor import Actor
-from events.base import Millis
+from actors.runtime.clock import Clock
+from events.base import Millis, Recorded
 from events.bot import Policy
 from events.streams import bot_stream, fingerprint
 from store.records import AddressRow, AgendaRow, Claim
@@ -29,6 +30,14 @@ Begun = Literal["ready", "login_needed", "login_lost"]
 
 class WakingLog(Protocol):
     """What a start asks of the log."""
+
+    def position(self) -> Awaitable[int]:
+        """The last position."""
+        ...
+
+    def page(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
+        """All events after a position."""
+        ...
 
     def claim(
         self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
@@ -54,10 +63,20 @@ async def claim(
     account: Account, log: WakingLog, *, instance: str, program: str = "", simulated: bool = False
 ) -> Claim:
     """Take the account over: from here on everything is decided under the new epoch."""
+    await _keep_time(account.scheduler.clock, log)
     now = account.scheduler.clock.now()
     taken = await log.claim(account.address.bot, instance, now, program=program, simulated=simulated)
     account.view = msgspec.structs.replace(account.view, epoch=taken.epoch)
     return taken
+
+
+async def _keep_time(clock: Clock, log: WakingLog) -> None:
+    """Go on from the log's last time where the wall clock is behind it. A stream's time never goes back, so whatever is to happen
+    a moment later would otherwise wait until the wall clock has made up for the step; and times of polls could not be compared."""
+    catch_up = getattr(clock, "catch_up", None)
+    if catch_up is not None:
+        async for page in log.page(await log.position() - 1):
+            catch_up(page[-1].at)
 
 
 async def recall(account: Account, log: WakingLog) -> None:

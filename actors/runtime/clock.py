@@ -60,6 +60,12 @@ class BootClock:
         """Return how far the wall clock is ahead (+) or behind (-) of `now()`, in ms; drift counts like a step."""
         return self._wall() // NS_PER_MS - self.now()
 
+    def catch_up(self, at_ms: int) -> int:
+        """Move `now()` forward to `at_ms`, if it is behind that, and return by how many ms."""
+        moved = max(0, at_ms - self.now())
+        self._base_ms += moved
+        return moved
+
     def adopt(self) -> int:
         """Move `now()` forward to the wall clock and return by how many ms; a wall clock behind is not adopted (0).
 

@@ -3,7 +3,7 @@ it, with drawn latencies, refusals and failed commits. Beneath is the store's ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -235,6 +235,14 @@ class SimLog:
 
     def read(self, stream: str, after: int = 0) -> Slot:
         return self._ask("read", stream, after, 0)
+
+    def position(self) -> Slot:
+        return self._ask("position")
+
+    async def page(self, after: int) -> AsyncIterator[tuple[Recorded, ...]]:
+        found: tuple[Recorded, ...] = await self._ask("page", after, 0, 5_000)
+        if found:
+            yield found
 
     def bodies(self, ids: Iterable[str]) -> Slot:
         return self._ask("bodies", tuple(ids))

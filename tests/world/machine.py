@@ -36,6 +36,12 @@ class WallClock:
     def monotonic(self) -> int:
         return self._clock.monotonic()
 
+    def catch_up(self, at_ms: int) -> int:
+        """Go on from a time that the log has."""
+        moved = max(0, at_ms - self.now())
+        self.offset_ms += moved
+        return moved
+
     def step_ms(self) -> int:
         """How far the wall clock stepped away since the start."""
         return self.stepped_ms

@@ -167,7 +167,7 @@ class World:
 
     def _restart(self, gateway: Gateway) -> None:
         if not any(g.machine.alive for g in self.gateways):
-            back = 0
+            back = self.bag["restart"].below(2 * HOUR_MS) if self.on("clocks") else 0
             self.start(gateway.machine.wall.offset_ms - back)
 
     # --- people ---------------------------------------------------------------------------------------------------
