@@ -43,6 +43,7 @@ class Peer(Actor):
         self.state = PeerState()
         self._texts = Texts()
         self._row_due: Millis | None = None
+        self._asked_at = 0  # monotonic ms before the newest append: a request's commit is never earlier, however long we were stopped
         self._typing = False  # the typing sign is shown
 
     def idle(self) -> bool:
@@ -143,6 +144,7 @@ class Peer(Actor):
         earlier = _earlier(decision.due_at, self._row_due)
         if not (decision.events or decision.keys or decision.erase or earlier):
             return ()
+        self._asked_at = self.account.scheduler.clock.monotonic()
         row = agenda_row(self.stream, decision.state, decision.due_at)
         appended: Appended = yield self.account.log.append(self._batch(decision, row))
         self._row_due = row.due_at
@@ -240,7 +242,7 @@ class Peer(Actor):
                 text=send.text,
                 token=send.token,
                 client_id=send.client_id,
-                leave_by=self.account.scheduler.clock.monotonic() + SEND_WITHIN_MS,
+                leave_by=self._asked_at + SEND_WITHIN_MS,
                 target=send.target,
                 quote=send.quote,
             )
