@@ -1,8 +1,8 @@
-"""The command line with a log that kills its process: `python -m tests.e2e.killing EVENT:WHEN[:N] VERB …`.
+"""The command line with a log that kills its process: `python -m tests.e2e.killing EVENT:WHEN[:N[:SIGNAL]] VERB …`.
 
 At the N-th append that holds an EVENT (its tag), WHEN is `before` the append, `during` its transaction (its rows are written, its
 COMMIT has not begun), or `after` it was durable and before anybody hears of it. `group:during` strikes when a group of two or
-more appends is half written. The program itself knows nothing of this.
+more appends is half written. SIGNAL is SIGKILL, or SIGSTOP, after which it goes on where it was. The program itself knows nothing of this.
 """
 
 from __future__ import annotations
@@ -21,11 +21,6 @@ from store.records import Appended, Batch
 from store.sqlite import SqliteLog
 
 
-def strike() -> None:
-    """The end, as by `kill -9`."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 class Trap:
     """Where to strike."""
 
@@ -33,6 +28,11 @@ class Trap:
         self.event, self.when, *rest = given.split(":")
         assert self.when in ("before", "during", "after")
         self.left = int(rest[0]) if rest else 1
+        self.signal = signal.Signals[rest[1]] if rest[1:] else signal.SIGKILL
+
+    def strike(self) -> None:
+        """The end, as by `kill -9`, or a pause."""
+        os.kill(os.getpid(), self.signal)
 
     def holds(self, batch: Batch) -> bool:
         """Whether this append is the one, at any time."""
@@ -52,10 +52,10 @@ class KillingCore(SqliteCore):
     def _insert(self, admitted: Sequence[Admitted], facts: Facts) -> None:
         if self.trap.event == "group" and len(admitted) > 1:
             insert(self.connection, admitted[:1])
-            strike()
+            self.trap.strike()
         super()._insert(admitted, facts)
         if self.doomed:
-            strike()
+            self.trap.strike()
 
 
 class KillingLog(SqliteLog):
@@ -75,12 +75,12 @@ class KillingLog(SqliteLog):
         """See `SqliteLog.append`."""
         chosen = self.trap.holds(batch)
         if chosen and self.trap.when == "before":
-            strike()
+            self.trap.strike()
         if chosen and self.trap.when == "during":
             self._killing.doomed.add(id(batch))
         appended = await super().append(batch)
         if chosen and self.trap.when == "after":
-            strike()
+            self.trap.strike()
         return appended
 
 

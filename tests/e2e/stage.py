@@ -71,6 +71,15 @@ class Stage:
         child.announced()
         return child
 
+    def doomed(self, trap: str) -> Child:
+        """A gateway in the place of the one that runs; it will kill or stop itself: see `tests.e2e.killing`."""
+        gateway = self.gateway
+        gateway.child.kill()
+        args = ["tests.e2e.killing", trap, "run", "--json", "--config", str(gateway.config)]
+        gateway.children.append(Child(f"doomed{len(gateway.children)}", args, self.folder))
+        gateway.child.announced()
+        return gateway.child
+
     # --- what happens ---------------------------------------------------------------------------------------------
 
     def answered(self, person: Person, sends: int) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.e2e.asking import ask
 from tests.e2e.phones import MINUTE, Person
-from tests.e2e.processes import Child, eventually
+from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage, stage_in
 
 KILLED = -9
@@ -39,16 +39,6 @@ def ground(yard: Stage) -> Iterator[Stage]:
     yield yard
     yard.phones.calm()
     yard.check()
-
-
-def doomed(stage: Stage, trap: str) -> Child:
-    """A gateway that will kill itself; see `tests.e2e.killing`."""
-    stage.gateway.child.kill()
-    name = f"doomed{len(stage.gateway.children)}"
-    args = ["tests.e2e.killing", trap, "run", "--json", "--config", str(stage.gateway.config)]
-    stage.gateway.children.append(Child(name, args, stage.folder))
-    stage.gateway.child.announced()
-    return stage.gateway.child
 
 
 def offer(stage: Stage, person: Person, text: str, turn_id: str) -> Any:
@@ -82,7 +72,7 @@ def unknown_is_kept(stage: Stage, person: Person, turn_id: str, sends: int) -> N
 
 
 def test_before_the_request_commit_nothing_happened(ground: Stage) -> None:
-    doomed(ground, "send_requested:before:2")  # the first is the answer to the guest's hello
+    ground.doomed("send_requested:before:2")  # the first is the answer to the guest's hello
     guest = ground.guest()
     assert offer(ground, guest, "never accepted", f"{guest.id}-k") is None
     dead_after(ground)
@@ -98,7 +88,7 @@ def test_before_the_request_commit_nothing_happened(ground: Stage) -> None:
 
 
 def test_within_the_request_commit_nothing_happened(ground: Stage) -> None:
-    doomed(ground, "send_requested:during:2")
+    ground.doomed("send_requested:during:2")
     guest = ground.guest()
     assert offer(ground, guest, "rolled back", f"{guest.id}-k") is None
     dead_after(ground)
@@ -110,7 +100,7 @@ def test_within_the_request_commit_nothing_happened(ground: Stage) -> None:
 
 
 def test_after_the_request_commit_it_is_unknown_though_no_byte_left(ground: Stage) -> None:
-    doomed(ground, "send_requested:after:2")
+    ground.doomed("send_requested:after:2")
     guest = ground.guest()
     assert offer(ground, guest, "requested", f"{guest.id}-k") is None
     dead_after(ground)
@@ -123,7 +113,7 @@ def test_after_the_request_commit_it_is_unknown_though_no_byte_left(ground: Stag
 
 
 def test_a_waiting_output_that_was_acknowledged_outlives_a_kill_at_its_request(ground: Stage) -> None:
-    doomed(ground, "send_requested:before:2")
+    ground.doomed("send_requested:before:2")
     guest = ground.guest()
     ground.gateway.post("/v1/pause", {"scope": guest.address})
     accepted = ground.gateway.offer(guest.address, "acknowledged", turn_id=f"{guest.id}-k")
@@ -151,7 +141,7 @@ def test_after_the_bytes_left_it_is_unknown_and_not_sent_again(ground: Stage) ->
 
 
 def test_before_the_outcome_commit_it_is_unknown(ground: Stage) -> None:
-    doomed(ground, "send_succeeded:before:2")
+    ground.doomed("send_succeeded:before:2")
     guest = ground.guest()
     accepted = offer(ground, guest, "confirmed to nobody", f"{guest.id}-k")
     assert accepted is None or accepted.status == 202
@@ -162,7 +152,7 @@ def test_before_the_outcome_commit_it_is_unknown(ground: Stage) -> None:
 
 
 def test_after_the_outcome_commit_it_is_delivered(ground: Stage) -> None:
-    doomed(ground, "send_succeeded:after:2")
+    ground.doomed("send_succeeded:after:2")
     guest = ground.guest()
     offer(ground, guest, "confirmed", f"{guest.id}-k")
     dead_after(ground)
@@ -178,7 +168,7 @@ def test_after_the_outcome_commit_it_is_delivered(ground: Stage) -> None:
 def test_between_two_appends_of_one_group_neither_happened(ground: Stage) -> None:
     people = [ground.guest(f"hello {n}") for n in range(8)]
     ground.gateway.post("/v1/pause", {"scope": "weixin:main"})
-    doomed(ground, "group:during")
+    ground.doomed("group:during")
     with ThreadPoolExecutor(8) as pool:
         seen = list(pool.map(lambda p: offer(ground, p, "in a group", f"{p.id}-g"), people))
     dead_after(ground)
@@ -198,7 +188,7 @@ def test_between_two_appends_of_one_group_neither_happened(ground: Stage) -> Non
 
 
 def test_after_a_message_was_taken_in_it_is_answered_once(ground: Stage) -> None:
-    doomed(ground, "message_received:after")
+    ground.doomed("message_received:after")
     person = ground.person()
     person.says("do not lose me")
     dead_after(ground)
@@ -210,7 +200,7 @@ def test_after_a_message_was_taken_in_it_is_answered_once(ground: Stage) -> None
 
 
 def test_before_a_message_was_taken_in_it_is_polled_again(ground: Stage) -> None:
-    doomed(ground, "message_received:during")
+    ground.doomed("message_received:during")
     person = ground.person()
     person.says("poll me again")
     dead_after(ground)

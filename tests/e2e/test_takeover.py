@@ -115,6 +115,54 @@ def test_a_request_that_was_durable_before_the_stop_is_not_sent_after_the_takeov
     assert [(r["outcome"], r["epoch"]) for r in rows] == [("confirmed", 1), ("unknown", 1), ("confirmed", 2)]
 
 
+def stopped_between_request_and_bytes(stage: Stage) -> tuple[Person, Child]:
+    """A guest to whom an answer was requested, durably, and the process that stopped before any byte of it left."""
+    child = stage.doomed("send_requested:after:2:SIGSTOP")
+    stage.echo()
+    guest = stage.guest()
+    guest.says("late")
+    state = Path(f"/proc/{child.process.pid}/stat")
+    eventually(lambda: state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "T", "it has stopped")
+    assert len(guest.accepted) == 1
+    return guest, child
+
+
+def test_a_request_whose_bytes_had_not_left_before_the_takeover_never_leaves(stage: Stage) -> None:
+    guest, first = stopped_between_request_and_bytes(stage)
+    second = Second(stage)
+    assert second.first is first
+    (dead,) = stage.gateway.get("/v1/dead", peer=guest.address)["dead"]
+    assert dead["fate"] == "unknown"
+
+    first.signal(signal.SIGCONT)
+
+    assert first.exited(8) == REPLACED
+    stage.silent(guest, sends=1)
+    assert [r["outcome"] for r in stage.gateway.ledger(guest.address)] == ["confirmed", "unknown"]
+    stage.gateway.sound()
+
+
+def test_bytes_leave_within_five_seconds_of_their_request_or_not_at_all(stage: Stage) -> None:
+    """Nobody took over: after a long stop the request is free, and its content leaves with a request of its own."""
+    guest, child = stopped_between_request_and_bytes(stage)
+    stopped_at = stage.clock.now
+    eventually(
+        lambda: stage.clock.now > stopped_at + 5 * SECOND, "five seconds, which the gateway does not live through"
+    )
+
+    child.signal(signal.SIGCONT)
+
+    stage.answered(guest, 2)
+    assert guest.reads == ["echo: hello", "echo: late"]
+    rows = stage.gateway.ledger(guest.address, free=True)
+    assert [(r["outcome"], r["charged"]) for r in rows] == [
+        ("confirmed", True),
+        ("not_sent", False),
+        ("confirmed", True),
+    ]
+    stage.gateway.sound()
+
+
 def test_a_process_goes_on_while_it_has_another_account(tmp_path: Path) -> None:
     """One of two accounts goes to a newer instance: the process keeps the other, says so, and ends with its last."""
     side = Login(token="secret-side-token@im.bot:0600", bot_id="bot9@im.bot", user_id="side-owner@im.wechat")
