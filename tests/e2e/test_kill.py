@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Any
 
 import pytest
 
 from tests.e2e.asking import ask
+from tests.e2e.load import Load, offer
 from tests.e2e.phones import MINUTE, Person
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage, stage_in
@@ -39,14 +38,6 @@ def ground(yard: Stage) -> Iterator[Stage]:
     yield yard
     yard.phones.calm()
     yard.check()
-
-
-def offer(stage: Stage, person: Person, text: str, turn_id: str) -> Any:
-    """What a client sees: the answer, or None because the gateway was gone."""
-    try:
-        return stage.gateway.post("/v1/turns", {"to": person.address, "text": text, "turn_id": turn_id})
-    except (OSError, HTTPException):
-        return None
 
 
 def dead_after(stage: Stage) -> None:
@@ -209,66 +200,18 @@ def test_before_a_message_was_taken_in_it_is_polled_again(ground: Stage) -> None
     assert person.reads == ["echo: poll me again"]
 
 
-class Load:
-    """Clients that offer turns until each is acknowledged, and people who write, whatever happens to the gateway."""
-
-    def __init__(self, stage: Stage, people: list[Person]) -> None:
-        self.stage, self.people = stage, people
-        self.acknowledged: dict[str, str] = {}  # turn id -> delivery
-        self.said: list[tuple[Person, str]] = []
-        self.over = threading.Event()
-
-    def offers(self, number: int) -> None:
-        person, count = self.people[number], 0
-        while not self.over.is_set():
-            turn_id = f"{person.id}-load-{count}"
-            seen = offer(self.stage, person, f"<{turn_id}>", turn_id)
-            if seen is None or seen.status == 503:
-                self.over.wait(0.05)  # the gateway is gone, or starts: ask again, with the same id
-                continue
-            assert seen.status == 202, seen
-            self.acknowledged[turn_id] = seen.body["deliveries"][0]["delivery"]
-            count += 1
-            if count % 4 == 0:
-                text = f"said {person.id} {count}"
-                person.says(text)
-                self.said.append((person, text))
-            self.over.wait(0.01)
-
-
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_random_kills_under_load_lose_and_overspend_nothing(ground: Stage) -> None:
     chance = random.Random(20261130)
     load = Load(ground, [ground.guest(f"hello {n}") for n in range(4)])
-    with ThreadPoolExecutor(len(load.people)) as pool:
-        jobs = [pool.submit(load.offers, n) for n in range(len(load.people))]
-        try:
-            for _ in range(KILLS):
-                goal = len(load.acknowledged) + 4
-                eventually(lambda: len(load.acknowledged) >= goal or any(j.done() for j in jobs))  # noqa: B023
-                assert not any(job.done() for job in jobs)
-                load.over.wait(chance.uniform(0, 0.2))
-                ground.gateway.child.kill()
-                ground.gateway.start()
-        finally:
-            load.over.set()
-            for job in jobs:
-                job.result()
-    ground.later(MINUTE)
-    for person in load.people:
-        ground.settled(person)
-
-    for turn_id, delivery in load.acknowledged.items():
-        receipt = ground.gateway.receipt(delivery, 0)
-        assert receipt["turn_id"] == turn_id
-    for person in load.people:
-        texts = "\n".join(row["text"] for row in person.accepted)
-        for turn_id in (t for t in load.acknowledged if t.startswith(person.id)):
-            assert texts.count(f"<{turn_id}>") <= 1, f"{turn_id} was sent twice"
-    for person, text in load.said:
-        answers = [row for row in person.accepted if row["text"] == f"echo: {text}"]
-        assert len(answers) <= 1, f"{text!r} was answered twice"
+    with load.running():
+        for _ in range(KILLS):
+            load.goes_on()
+            load.over.wait(chance.uniform(0, 0.2))
+            ground.gateway.child.kill()
+            ground.gateway.start()
+    load.check()
     ground.gateway.sound()
 
 

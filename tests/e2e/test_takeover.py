@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.asking import ask
 from tests.e2e.gateway import Gateway, toml_of
 from tests.e2e.hand import Hand
+from tests.e2e.load import Load
 from tests.e2e.phones import MINUTE, SECOND, Login, Person
 from tests.e2e.processes import Child, eventually, free_port
 from tests.e2e.stage import Stage, stage_in
 
 REPLACED = 79
+TAKEOVERS = int(os.environ.get("REPLYLEDGER_E2E_TAKEOVERS", "5"))
+"""How many takeovers under load."""
 
 
 class Second:
@@ -207,3 +213,19 @@ def second_config(gateway: Gateway) -> Path:
     config = gateway.folder / "third.toml"
     config.write_text(toml_of(tables), encoding="utf-8")
     return config
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_takeovers_under_load_lose_and_overspend_nothing(stage: Stage) -> None:
+    stage.echo()
+    load = Load(stage, [stage.guest(f"hello {n}") for n in range(3)])
+    with load.running():
+        for _ in range(TAKEOVERS):
+            load.goes_on()
+            second = Second(stage)
+            stage.echo()
+            assert second.first.exited(8) == REPLACED
+    load.check()
+    assert stage.gateway.get("/v1/accounts")["accounts"][0]["epoch"] == 1 + TAKEOVERS
+    stage.gateway.sound()
