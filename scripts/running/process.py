@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
@@ -84,6 +84,7 @@ class GatewayProcess:
         self._desk.gateway = self.service
         self._tidings = Tidings()
         self._retention = Retention(self.lives, log, scheduler, config.bodies_ms)
+        self._accounts = {account.name: account for account in config.accounts}
         for account in config.accounts:
             self.lives[account.name] = self._life(account)
 
@@ -114,7 +115,7 @@ class GatewayProcess:
         states = {x.state for x in self.lives.values()}
         if states == {"fenced"}:
             self._end(ExitCode.REPLACED)
-        if life.state == "login_lost" and self.config.account(life.spec.address.account).exit_on_login_lost:
+        if life.state == "login_lost" and self._accounts[life.spec.address.account].exit_on_login_lost:
             self._end(ExitCode.LOGIN_LOST)
 
     def _peer_changed(self, stream: str, recorded: tuple[Recorded, ...], _state: PeerState) -> None:
@@ -153,12 +154,27 @@ class GatewayProcess:
             await life.stop("stopped")
 
     async def reload(self, config: Config) -> None:
-        """Take over what may change while running: policies, access, locale."""
-        self.config = config
+        """Take over what may change while running: policies, access, locale. Says what only a restart changes."""
+        for what in changed_by_restart(self.config, config):
+            logger.warning("%s: that takes effect at the next restart", what)
         for account in config.accounts:
             life = self.lives.get(account.name)
             if life is not None:
+                self._accounts[account.name] = account
                 await life.reconfigure(spec_of(account, config))
+
+
+def changed_by_restart(started: Config, new: Config) -> Iterator[str]:
+    """What differs from the configuration that a process started with, and cannot change while it runs."""
+    for key in ("state_dir", "clock", "agents", "http", "logging", "retention"):
+        if getattr(started.file, key) != getattr(new.file, key):
+            yield f"[{key}] was changed" if key not in ("state_dir", "clock") else f"{key} was changed"
+    before, after = {a.name: a for a in started.accounts}, {a.name: a for a in new.accounts}
+    yield from (f"account {name} was added" for name in after.keys() - before.keys())
+    yield from (f"account {name} was removed" for name in before.keys() - after.keys())
+    for name in before.keys() & after.keys():
+        if before[name].typing != after[name].typing:
+            yield f"accounts.{name}.typing was changed"
 
 
 def spec_of(account: Account, config: Config) -> AccountSpec:

@@ -255,3 +255,20 @@ def test_without_a_login_it_waits_for_one(tmp_path: Path) -> None:
         gateway.end()
         phones.child.end()
         clock.child.end()
+
+
+def test_hup_says_what_only_a_restart_changes(stage: Stage) -> None:
+    child = stage.gateway.child
+    accounts = stage.gateway.tables["accounts"]
+    stage.gateway.tables["accounts"] = {"other": accounts["main"]}
+    stage.gateway.tables["http"] = {"listen": "127.0.0.1:1"}
+    stage.gateway.write()
+    child.signal(signal.SIGHUP)
+    eventually(lambda: "the configuration was reread" in child.err)
+    for said in ("account main was removed", "account other was added", "[http]"):
+        assert any(said in line and "restart" in line for line in child.err.splitlines()), child.err
+
+    stage.phones.post("kill")  # the account that is configured no more goes on, whatever happens to it
+    eventually(lambda: (a := stage.gateway.ready()) is not None and a.status == 503, "/ready says so")
+    assert child.running
+    assert "Traceback" not in child.err
