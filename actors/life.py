@@ -25,6 +25,7 @@ from actors.runtime.clock import Clock, Ids
 from actors.runtime.directory import Directory
 from actors.runtime.scheduler import LoopScheduler
 from actors.waking import credentials_id, policy_id
+from events.base import Recorded
 from events.bot import Policy
 from events.streams import Address, bot_stream
 from store.errors import Fenced
@@ -99,6 +100,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     program: str = ""
     simulated: bool = False
     on_log_failed: Callable[[BaseException], None] = lambda _error: None  # the process must end
+    on_appended: Callable[[tuple[Recorded, ...]], None] = lambda _recorded: None  # told once of every event
 
 
 class AccountLife:
@@ -281,7 +283,7 @@ class AccountLife:
         account = Account(
             spec.address,
             scheduler=process.scheduler,
-            log=LoopLog(process.log, process.on_log_failed),
+            log=LoopLog(process.log, process.on_log_failed, process.on_appended),
             hub=process.hub,
             view=BotView(
                 account=spec.address.bot,

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from actors.runtime.futures import FutureLike
+from events.base import Recorded
 from store.errors import LogFailed
 from store.log import Log
-from store.records import Batch
+from store.records import Appended, Batch
 
 
 class LogPort(Protocol):
@@ -24,8 +25,16 @@ class LogPort(Protocol):
         """Future of store.records.Appended."""
         ...
 
-    def read(self, stream: str, after: int) -> FutureLike:
-        """Future of the events of a stream after a version, a tuple of Recorded."""
+    def read(self, stream: str, after: int, limit: int = 0) -> FutureLike:
+        """Future of the events of a stream after a version, a tuple of Recorded; at most `limit`, 0 = all."""
+        ...
+
+    def snapshot(self, stream: str, fold_version: str) -> FutureLike:
+        """Future of (version, bytes) of a stream's kept state, or of None."""
+        ...
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> FutureLike:
+        """Future of None: a long stream's state is kept."""
         ...
 
     def bodies(self, ids: Iterable[str]) -> FutureLike:
@@ -40,8 +49,13 @@ class LogPort(Protocol):
 class LoopLog:
     """A log's port on the asyncio loop. A task is never cancelled: an append that began is an append that may have happened."""
 
-    def __init__(self, log: Log, on_failed: Callable[[BaseException], None]) -> None:
-        self._log, self._on_failed = log, on_failed
+    def __init__(
+        self,
+        log: Log,
+        on_failed: Callable[[BaseException], None],
+        on_appended: Callable[[tuple[Recorded, ...]], None] = lambda _recorded: None,
+    ) -> None:
+        self._log, self._on_failed, self._on_appended = log, on_failed, on_appended
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -53,9 +67,17 @@ class LoopLog:
         """Append in a task of its own."""
         return self._task(self._log.append(batch))
 
-    def read(self, stream: str, after: int) -> FutureLike:
+    def read(self, stream: str, after: int, limit: int = 0) -> FutureLike:
         """Read in a task of its own."""
-        return self._task(self._log.read(stream, after))
+        return self._task(self._log.read(stream, after, limit))
+
+    def snapshot(self, stream: str, fold_version: str) -> FutureLike:
+        """Read a kept state in a task of its own."""
+        return self._task(self._log.snapshot(stream, fold_version))
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> FutureLike:
+        """Keep a state in a task of its own."""
+        return self._task(self._log.put_snapshot(stream, version, fold_version, data))
 
     def bodies(self, ids: Iterable[str]) -> FutureLike:
         """Read texts in a task of its own."""
@@ -77,3 +99,5 @@ class LoopLog:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, LogFailed):
             self._on_failed(error)
+        elif error is None and isinstance(appended := task.result(), Appended):
+            self._on_appended(appended.recorded)

@@ -18,10 +18,11 @@ from actors.deciding.gate import next_due_at, next_lane
 from actors.deciding.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from actors.errors import TextsNeeded
 from actors.ports import SEND_WITHIN_MS, SendOrder
+from actors.recall import fold, recall
 from actors.runtime.actor import Actor
 from actors.text.split import parts
 from events.base import Millis, Recorded
-from events.peer_state import PeerState, evolve
+from events.peer_state import PeerState
 from store.errors import Fenced, LogBusy, VersionConflict
 from store.records import AddressRow, AgendaRow, Appended, Batch, Write
 
@@ -169,8 +170,10 @@ class Peer(Actor):
         )
 
     def _catch_up(self) -> Turn:
-        recorded = yield self.account.log.read(self.stream, self.state.version)
-        self._fold(recorded)
+        before = self.state.version
+        self.state = yield from recall(self.account.log, self.stream, self.state)
+        if self.state.version > before:
+            self.account.on_change(self.stream, (), self.state)
 
     def _learn(self, recorded: tuple[Recorded, ...]) -> Turn:
         """Fold facts that are durable already; where some before them are missing, read those first."""
@@ -181,12 +184,9 @@ class Peer(Actor):
             self._fold(fresh)
 
     def _fold(self, recorded: tuple[Recorded, ...]) -> None:
-        state = self.state
-        for r in recorded:
-            state = evolve(state, r.event, version=r.version, at=r.at, epoch=r.epoch)
-        self.state = state
         if recorded:
-            self.account.on_change(self.stream, recorded, state)
+            self.state = fold(self.state, recorded)
+            self.account.on_change(self.stream, recorded, self.state)
 
     # --- acting ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Metrics: counted from events as peers fold them, and read from live accounts when asked."""
+"""Metrics: counted from events as they are appended, and read from live accounts when asked."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ class Metrics:
     """What `/metrics` shows beside the listener's own numbers."""
 
     def __init__(self, registry: CollectorRegistry, lives: Mapping[str, AccountLife]) -> None:
-        self._events = Counter(
-            "replyledger_events", "Events of peers that this process folded.", ("type",), registry=registry
-        )
+        self._events = Counter("replyledger_events", "Events that this process appended.", ("type",), registry=registry)
         self._requested = Counter("replyledger_sends_requested", "Replies requested.", ("kind",), registry=registry)
         self._outcomes = Counter("replyledger_send_outcomes", "Outcomes of requests.", ("outcome",), registry=registry)
         registry.register(_Live(lives))

@@ -28,7 +28,6 @@ from actors.life import AccountLife, AccountSpec, OpenLink, Process
 from actors.runtime.clock import BootClock, Clock
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Recorded
-from events.peer_state import PeerState
 from events.streams import Address
 from scripts.asking.client import PORT_FILE
 from scripts.configuration.config import Account, Config
@@ -99,6 +98,7 @@ class GatewayProcess:
             program=program_version(),
             simulated=self.config.clock is not None,
             on_log_failed=self._log_failed,
+            on_appended=self._appended,
         )
         return AccountLife(
             spec_of(account, self.config),
@@ -106,7 +106,7 @@ class GatewayProcess:
             open_link=self._open_links(account.channel),
             logins=LoginFile(self.config.state_dir, account.name),
             on_state=self._account_state,
-            on_change=self._peer_changed,
+            on_change=lambda stream, _recorded, _state: self.service.changed(stream),
         )
 
     def _account_state(self, life: AccountLife) -> None:
@@ -118,11 +118,10 @@ class GatewayProcess:
         if life.state == "login_lost" and self._accounts[life.spec.address.account].exit_on_login_lost:
             self._end(ExitCode.LOGIN_LOST)
 
-    def _peer_changed(self, stream: str, recorded: tuple[Recorded, ...], _state: PeerState) -> None:
+    def _appended(self, recorded: tuple[Recorded, ...]) -> None:
         self.metrics.count(recorded)
         for tiding in self._tidings.of(recorded):
             self.hub.delivery_changed(tiding.delivery, tiding.state, tiding.reason)
-        self.service.changed(stream)
 
     def _agents_changed(self) -> None:
         for life in self.lives.values():
