@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -46,9 +45,8 @@ def run(generator: Any) -> PeerState:
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recalling, "LONG_EVENTS", LONG)
-    yield
 
 
 def stream_of(turns: int) -> tuple[Recorded, ...]:
