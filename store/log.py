@@ -129,6 +129,10 @@ class Log(Reader, Protocol):
         """Keep the state of a long stream (over 5,000 events) as a cache for `snapshot`."""
         ...
 
+    async def checkpoint(self) -> bool:
+        """Make sure that erased text is in no file of the log. False while a reader, here or elsewhere, is in the way: try again."""
+        ...
+
     async def prune_keys(self, account: str, source: str, before: Millis) -> int:
         """Forget keys older than `before`; `turn` and `delivery` keys are refused. How many went."""
         ...

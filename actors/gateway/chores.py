@@ -89,6 +89,7 @@ class Chores:
                 if b
             )
         gone = await self._acceptance.ask(place, ExpireBodies(bodies, "erased"))
+        await self._log.checkpoint()
         return views.Gone(deliveries=(order.delivery,) if order.delivery else (), bodies=len(gone))
 
     async def account(self, life: AccountLife, order: api.AccountOrder) -> None:

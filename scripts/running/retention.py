@@ -30,6 +30,7 @@ class Retention:
     def __init__(self, lives: Mapping[str, AccountLife], log: Log, scheduler: Scheduler, bodies_ms: Millis) -> None:
         self._lives, self._log, self._scheduler, self._bodies_ms = lives, log, scheduler, bodies_ms
         self._task: asyncio.Task[None] | None = None
+        self._erased = 0  # texts that may still be in the log's files
 
     def start(self) -> None:
         """Begin."""
@@ -55,10 +56,12 @@ class Retention:
             if life.state in ("stopped", "starting", "fenced", "failed"):
                 continue
             try:
-                await expire(life, self._log, now - self._bodies_ms)
+                self._erased += await expire(life, self._log, now - self._bodies_ms)
                 await self._log.prune_keys(life.spec.address.bot, "message", now - MESSAGE_KEYS_MS)
             except (AppendRefused, RuntimeRefusal) as refusal:
                 logger.warning("%s: nothing was forgotten this hour: %s", life.spec.address, refusal)
+        if self._erased and await self._log.checkpoint():
+            self._erased = 0
 
 
 async def expire(life: AccountLife, log: Log, before: Millis) -> int:
