@@ -16,6 +16,10 @@ from events.base import Millis, SendClass
 SEND_WITHIN_MS = 5_000
 """Bytes leave within this time of their request's commit, by the boot clock, or not at all."""
 
+LISTEN_MS = 60_000
+"""How long after the client's timeout a send may still arrive, because its connection is kept open or its bytes are under way: the
+charge of an unknown one runs from then on."""
+
 
 class Inbound(msgspec.Struct, frozen=True, kw_only=True):
     """A message of a peer, as the channel gave it."""

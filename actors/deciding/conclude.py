@@ -6,7 +6,7 @@ from typing import assert_never
 
 from actors.deciding.commands import Abandon, Conclude
 from actors.deciding.draft import Draft
-from actors.ports import SEND_WITHIN_MS, Accepted, Refused, Unknown
+from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Refused, Unknown
 from events.backlog import Output
 from events.base import Millis
 from events.peer import (
@@ -56,7 +56,8 @@ def close_stale(draft: Draft) -> None:
     """A request of an earlier life of the bot: nobody can say whether it arrived."""
     request = draft.state.request
     if request is not None and request.epoch < draft.view.epoch:
-        settled_at: Millis = request.requested_at + SEND_WITHIN_MS + draft.view.policy.client_timeout_ms
+        timeout_ms = draft.view.policy.client_timeout_ms
+        settled_at: Millis = request.requested_at + SEND_WITHIN_MS + timeout_ms + LISTEN_MS
         draft.add(SendUnknown(request=request.request, settled_at=settled_at, reason="stopped"))
         _beyond_parts(draft, request)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.ports import SEND_WITHIN_MS
+from actors.ports import LISTEN_MS, SEND_WITHIN_MS
 from events.base import Recorded
 from events.bot import Policy
 from events.peer import (
@@ -74,7 +74,7 @@ class Server:
     def last_arrival(self, request: str) -> int:
         """The last moment at which the bytes of a request can arrive."""
         asked = self.asked[request]
-        return asked.at + SEND_WITHIN_MS + asked.policy.client_timeout_ms
+        return asked.at + SEND_WITHIN_MS + asked.policy.client_timeout_ms + LISTEN_MS
 
     def arrived(self, request: str) -> bool:
         """Whether the server accepted it."""

@@ -11,7 +11,7 @@ from actors.deciding.decide import decide
 from actors.deciding.draft import Draft, Texts
 from actors.deciding.view import BotView, Decision, Effect, Send
 from actors.errors import TextsNeeded
-from actors.ports import SEND_WITHIN_MS, Accepted, Outcome, Refused, Unknown
+from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Outcome, Refused, Unknown
 from actors.text.split import parts
 from events import codec
 from events.backlog import Dead, Output
@@ -210,7 +210,7 @@ class OnePeer:
 
     def unknown(self, reason: str = "timeout") -> Decision:
         assert self.state.request is not None
-        settled_at = self.state.request.requested_at + SEND_WITHIN_MS + self.view.policy.client_timeout_ms
+        settled_at = self.state.request.requested_at + SEND_WITHIN_MS + self.view.policy.client_timeout_ms + LISTEN_MS
         return self.outcome(Unknown(reason=reason, settled_at=settled_at))
 
     # what it came to

@@ -8,7 +8,7 @@ from actors.deciding.commands import Abandon, Conclude, Facts, Operate
 from actors.deciding.conclude import RETRY_MS_MAX, RETRY_MS_MIN
 from actors.deciding.gate import next_lane
 from actors.deciding.view import Block
-from actors.ports import SEND_WITHIN_MS, Accepted, Refused, Unknown
+from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Refused, Unknown
 from events.base import SendClass
 from events.bot import Policy
 from events.peer import SendFailed, SendUnknown, UnknownResolved
@@ -212,7 +212,7 @@ def test_unknown_is_charged_listed_and_never_resent() -> None:
     peer.unknown()
     assert peer.fate("t1") == ("unknown", "timeout")
     assert charged(peer) == 2
-    settled = before + SEND_WITHIN_MS + peer.view.policy.client_timeout_ms
+    settled = before + SEND_WITHIN_MS + peer.view.policy.client_timeout_ms + LISTEN_MS
     assert [c.settled_at for c in peer.state.charges if c.kind == "push"] == [settled]
     assert share_used(peer.state.charges, peer.view.policy, settled + DAY - 1) == 1
     assert share_used(peer.state.charges, peer.view.policy, settled + DAY) == 0
@@ -356,7 +356,7 @@ def test_a_request_of_an_older_epoch_is_unknown_and_spent() -> None:
     assert isinstance(event, SendUnknown)
     assert (event.reason, event.settled_at) == (
         "stopped",
-        asked + SEND_WITHIN_MS + peer.view.policy.client_timeout_ms,
+        asked + SEND_WITHIN_MS + peer.view.policy.client_timeout_ms + LISTEN_MS,
     )
     assert peer.fate("t1") == ("unknown", "stopped")
     assert charged(peer) == 1, "the window of the evening has it: the server may have seen it after the message"

@@ -233,8 +233,8 @@ class SimLog:
 
     # --- reads ----------------------------------------------------------------------------------------------------
 
-    def read(self, stream: str, after: int = 0) -> Slot:
-        return self._ask("read", stream, after, 0)
+    def read(self, stream: str, after: int = 0, limit: int = 0) -> Slot:
+        return self._ask("read", stream, after, limit)
 
     def position(self) -> Slot:
         return self._ask("position")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from actors.bot import Deliver
 from actors.channels.weixin.pacer import Pacer
-from actors.ports import Credentials, Inbound, LoginGone, Outcome, Polled, Refused, SendOrder, Unknown
+from actors.ports import LISTEN_MS, Credentials, Inbound, LoginGone, Outcome, Polled, Refused, SendOrder, Unknown
 from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.futures import Slot
 from actors.runtime.timers import TimerHandle
@@ -20,7 +20,7 @@ from tests.world.server import Answer, Said
 if TYPE_CHECKING:
     from tests.world.gateway import Life
 
-LISTEN_MS = 60_000
+
 BACKOFF_MS = 2_000
 
 

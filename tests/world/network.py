@@ -27,7 +27,7 @@ ACTIVE_MS = 120_000
 """After something happened, polls are answered every HOLD_MS for so long; then the server holds them until something does, which
 proves less to the gateway and saves the world thousands of empty turns."""
 
-ORPHAN_MS = 20_000
+ORPHAN_MS = 80_000
 TIMEOUT_MS = 15_000
 
 

@@ -115,6 +115,8 @@ class SimAgent:
         self.connections.pop(connection.gateway, None)
         if self.world.on("agents") and self.world.bag["agents"].chance(0.2):
             self.jobs = {t: j for t, j in self.jobs.items() if j.done}  # it died with its work
+            for other in tuple(self.connections.values()):
+                other.cut()
         for turn_id, job in tuple(self.jobs.items()):
             if job.done and not job.heard:
                 self._say(turn_id)

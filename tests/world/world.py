@@ -18,7 +18,7 @@ from actors.life import AccountSpec
 from actors.ports import Credentials
 from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, Policy
 from events.streams import Address
-from tests.world.checks import Checks
+from tests.world.checks import Checks, Violation
 from tests.world.dice import Bag
 from tests.world.disk import Disk, MemoryDisk, SqliteDisk
 from tests.world.doing import Doing
@@ -91,9 +91,11 @@ class World:
             last = self.plan.commands[-1].at if self.plan.commands else 0
             self.scheduler.run_for(last + 3 * MINUTE_MS, TURNS_MAX)
             self._rest()
-            if errors.records:
-                self.checks.fail("failure", errors.records[0])
+            errors.check()
             return f"{self.scheduler.digest()} {self.checks.digest_rows()}"
+        except Violation:
+            errors.check()
+            raise
         finally:
             logging.getLogger("replyledger.runtime").removeHandler(errors)
             self.disk.close()
@@ -160,13 +162,21 @@ class World:
             if connection is not None:
                 self.scheduler.call_at(self.now + 5, connection.cut)
         self.checks.audit()
-        if not any(g.machine.alive for g in self.gateways):
+        if not self._all_served():
             dice = self.bag["restart"]
             wait = dice.between(5, 3_000) if self.healed or dice.chance(0.8) else dice.below(30 * MINUTE_MS)
             self.scheduler.call_at(self.now + wait, partial(self._restart, gateway))
 
+    def _all_served(self) -> bool:
+        """Whether each account has a process that holds it, or is about to; a supervisor sees to that."""
+        alive = [g for g in self.gateways if g.machine.alive]
+        return all(any(self._holds(g.lives[name]) for g in alive) for name in self.servers)
+
+    def _holds(self, life: Life) -> bool:
+        return life.account.view.epoch in (0, len(self.checks.claims[life.spec.address.bot]))
+
     def _restart(self, gateway: Gateway) -> None:
-        if not any(g.machine.alive for g in self.gateways):
+        if not self._all_served():
             back = self.bag["restart"].below(2 * HOUR_MS) if self.on("clocks") else 0
             self.start(gateway.machine.wall.offset_ms - back)
 
@@ -258,7 +268,7 @@ class World:
         self._do.back_to_policy()
         for _ in range(ROUNDS):
             for name in self.servers:
-                for peer in ("owner", *(f"p{n}" for n in range(1, self.plan.peers + 1))):
+                for peer in sorted({*self.specs()[name].access, *(s.peer for a, s in self.said if a == name)}):
                     self.say(name, peer, self.text("last"))
             self.scheduler.run_for(DAY_MS + HOUR_MS, TURNS_MAX)
         self.checks.audit()
@@ -276,7 +286,7 @@ class World:
                 self.log_in(name)
         for agent in self.agents:
             agent.come_back()
-        if self.serving() is None and not any(g.machine.alive for g in self.gateways):
+        if not self._all_served():
             self.start()
 
     def final(self) -> None:
@@ -297,6 +307,11 @@ class Errors(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
         self.records: list[str] = []
+
+    def check(self) -> None:
+        """Fail at the first one."""
+        if self.records:
+            raise Violation("failure", self.records[0])
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record.getMessage())

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from actors.channels.weixin.address import base_url
 from actors.channels.weixin.calls import Calls, agent
 from actors.channels.weixin.inlet import Timing, WeixinInlet
-from actors.channels.weixin.outlet import LISTEN_MS, WeixinOutlet
+from actors.channels.weixin.outlet import WeixinOutlet
 from actors.channels.weixin.typing_sign import TypingSigns
-from actors.ports import Credentials, Fence, LoginGone, Report
+from actors.ports import LISTEN_MS, Credentials, Fence, LoginGone, Report
 from actors.runtime.clock import Clock, Ids
 from events.bot import Policy
 

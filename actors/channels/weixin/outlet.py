@@ -10,14 +10,11 @@ from actors.channels.weixin import shapes, wire
 from actors.channels.weixin.calls import NETWORK_ERRORS, Calls, Gate
 from actors.channels.weixin.pacer import Pacer
 from actors.channels.weixin.typing_sign import TypingSigns
-from actors.ports import Fence, LoginGone, Outcome, Refused, Report, SendOrder, Unknown
+from actors.ports import LISTEN_MS, Fence, LoginGone, Outcome, Refused, Report, SendOrder, Unknown
 from actors.runtime.clock import Clock
 from events.base import Millis
 from events.bot import Policy
 from store.errors import Fenced, StoreError
-
-LISTEN_MS = 60_000
-"""How long to go on listening for the answer to a send after it was reported unknown."""
 
 IN_FLIGHT_MAX = 64
 """Orders that wait or are answered at the same time; a further one is refused as `not_sent`."""
