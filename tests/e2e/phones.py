@@ -49,8 +49,8 @@ class ClockSource:
 class Phones:
     """The Weixin server, seen from outside the protocol."""
 
-    def __init__(self, folder: Path, clock: ClockSource, login: Login) -> None:
-        args = ["scripts.simulators.weixin", "--clock", clock.url, "--account", login.argument]
+    def __init__(self, folder: Path, clock: ClockSource | None, login: Login) -> None:
+        args = ["scripts.simulators.weixin", "--account", login.argument, *(["--clock", clock.url] if clock else [])]
         self.child = Child("weixin", args, folder)
         self.url = self.child.announced()["base_url"]
         self.login = login
