@@ -23,6 +23,7 @@ class Agenda:
         self._heap: list[tuple[Millis, str]] = []
         self._timer: TimerHandle | None = None
         self._timer_due: Millis = 0
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._due)
@@ -36,14 +37,15 @@ class Agenda:
         if due_at is None:
             self._due.pop(stream, None)
             return
-        if self._due.get(stream) == due_at:
+        if self._closed or self._due.get(stream) == due_at:
             return
         self._due[stream] = due_at
         heapq.heappush(self._heap, (due_at, stream))
         self._arm()
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Wake nobody any more, whatever is set."""
+        self._closed = True
         self._due.clear()
         self._heap.clear()
         if self._timer is not None:

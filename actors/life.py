@@ -253,8 +253,8 @@ class AccountLife:
         if not self.account.fenced and self.state != "stopped":
             with contextlib.suppress(Fenced):
                 await self._tell_bot(End(reason))
-        await self._stop_actors()
         self.account.agenda.close()
+        await self._stop_actors()
         if not self.account.fenced:
             self._enter("stopped", reason)
 

@@ -110,7 +110,7 @@ class Ask(msgspec.Struct, frozen=True):
 class Rehearse(msgspec.Struct, frozen=True):
     """Answer with the decision that a command would come to; change nothing."""
 
-    command: AcceptTurn
+    command: AcceptTurn | FinishTurn
 
 
 Command = (

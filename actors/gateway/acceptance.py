@@ -7,9 +7,12 @@ repetition of the same turn.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
 
-from actors.deciding.commands import AcceptTurn, FinishTurn, Rehearse
+import msgspec
+
+from actors.deciding.commands import AcceptTurn, Ask, FinishTurn, Rehearse
 from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen
 from actors.gateway.api import TurnOffer
@@ -17,9 +20,11 @@ from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConf
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
+from actors.text.clean import text_bytes
 from events.streams import delivery_id, fingerprint
 from store.errors import DuplicateKey, Fenced, LogBusy, LogClosed, TextTooLarge
 from store.log import Log
+from store.records import TEXT_BYTES_MAX
 
 
 class Accepted:
@@ -27,6 +32,13 @@ class Accepted:
 
     def __init__(self, turn_id: str, deliveries: tuple[tuple[Place, str], ...], *, repeated: bool) -> None:
         self.turn_id, self.deliveries, self.repeated = turn_id, deliveries, repeated
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What the log keeps under a turn's id."""
+
+    streams: tuple[str, ...]
+    inbound: bool = False  # a message of the one stream's peer started it
 
 
 class Acceptance:
@@ -48,16 +60,31 @@ class Acceptance:
                 continue  # somebody offered the same turn at the same moment: look what became of it
 
     async def rehearse(self, offer: TurnOffer) -> tuple[tuple[Place, Decision], ...]:
-        """The decision that each peer would take now. Nothing is accepted."""
-        turn_id = offer.turn_id or "rehearsal"
-        places = await self._targets(offer)
-        decisions = [await self.ask(p, Rehearse(_command(turn_id, offer))) for p in places]
-        return tuple(zip(places, decisions, strict=True))
+        """The decision that each peer would take now, one without events where it has the turn already. Nothing is accepted;
+        the refusals are those of `accept`."""
+        if text_bytes(offer.text) > TEXT_BYTES_MAX:
+            raise TooLarge(f"the text is larger than {TEXT_BYTES_MAX} bytes", path="$.text")
+        known = await self._log.key("turn", offer.turn_id) if offer.turn_id else {}
+        if known:
+            kept = _kept(known)
+            places = self._places(kept)
+            return tuple([(p, await self._rehearse_again(p, offer, inbound=kept.inbound)) for p in places])
+        _check_origin(offer)
+        command = Rehearse(_command(offer.turn_id or "rehearsal", offer))
+        return tuple([(p, await self.ask(p, command)) for p in await self._targets(offer)])
+
+    async def _rehearse_again(self, place: Place, offer: TurnOffer, *, inbound: bool) -> Decision:
+        delivery = delivery_id(place.stream, offer.turn_id)
+        if await self._same(delivery, offer):
+            state, _view, _now = await self.ask(place, Ask())
+            return Decision(state=state, reply=delivery)
+        if not inbound:
+            return cast(Decision, await self.ask(place, Rehearse(_command(offer.turn_id, offer))))
+        return cast(Decision, await self._finish(place, Rehearse(_answer(offer.turn_id, offer)), offer.turn_id))
 
     async def ask(self, place: Place, command: object) -> Any:
         """Ask a peer, with the failures of the machinery as refusals that a caller can act on."""
-        if place.life.state in ("starting", "stopped", "fenced", "failed"):
-            raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
+        _check_running((place,))
         try:
             return await place.life.account.peers.ask(place.stream, command)
         except (MailboxFull, LogBusy) as error:
@@ -68,12 +95,9 @@ class Acceptance:
             raise TooLarge(str(error), path="$.text") from error
 
     async def _first(self, turn_id: str, offer: TurnOffer) -> Accepted:
-        if offer.origin == "inbound":
-            raise BadRequest(
-                "only turns that this gateway handed over are inbound, and this id is not one of them; say scheduled, desktop or api",
-                path="$.origin",
-            )
+        _check_origin(offer)
         places = await self._targets(offer)
+        _check_running(places)
         value = json.dumps({"streams": [p.stream for p in places]}, separators=(",", ":"))
         done: list[tuple[Place, str]] = []
         keyed: set[str] = set()
@@ -84,33 +108,33 @@ class Acceptance:
             keyed.add(account)
         return Accepted(turn_id, tuple(done), repeated=False)
 
-    async def _again(self, turn_id: str, offer: TurnOffer, known: object) -> Accepted:
+    async def _again(self, turn_id: str, offer: TurnOffer, known: Mapping[str, str]) -> Accepted:
         """A turn whose id is in the log: the rest of it, an answer that is still open, or what was accepted then."""
-        assert isinstance(known, dict)
-        kept = json.loads(next(iter(known.values())))
-        done: list[tuple[Place, str]] = []
-        fresh = False
-        for stream in kept["streams"]:
-            place = self._finder.of_stream(stream)
-            if place is None:
-                self._finder.check_recalled()
-                continue  # its account is configured no more
-            delivery = delivery_id(stream, turn_id)
-            if not await self._same(delivery, offer):
-                await self._complete(place, turn_id, offer, inbound=bool(kept.get("inbound")), known=known)
-                fresh = True
-            done.append((place, delivery))
-        return Accepted(turn_id, tuple(done), repeated=not fresh)
-
-    async def _complete(
-        self, place: Place, turn_id: str, offer: TurnOffer, *, inbound: bool, known: dict[str, str]
-    ) -> None:
-        if not inbound:
-            value = "" if place.life.spec.address.bot in known else next(iter(known.values()))
+        kept = _kept(known)
+        done = [(place, delivery_id(place.stream, turn_id)) for place in self._places(kept)]
+        missing = [place for place, delivery in done if not await self._same(delivery, offer)]
+        _check_running(missing)
+        keyed = set(known)
+        for place in missing:
+            if kept.inbound:
+                await self._finish(place, _answer(turn_id, offer), turn_id)
+                continue
+            account = place.life.spec.address.bot
+            value = "" if account in keyed else next(iter(known.values()))
             await self.ask(place, _command(turn_id, offer, value))
-            return
+            keyed.add(account)
+        return Accepted(turn_id, tuple(done), repeated=not missing)
+
+    def _places(self, kept: _Kept) -> tuple[Place, ...]:
+        """The peers of a known turn, without those whose account is configured no more."""
+        found = [self._finder.of_stream(stream) for stream in kept.streams]
+        if None in found:
+            self._finder.check_recalled()
+        return tuple(p for p in found if p is not None)
+
+    async def _finish(self, place: Place, command: object, turn_id: str) -> Any:
         try:
-            await self.ask(place, FinishTurn(turn_id=turn_id, status=offer.status, text=offer.text))
+            return await self.ask(place, command)
         except TurnNotOpen as error:
             raise TurnConflict(f"turn {turn_id} was a message's, and ended without a text") from error
 
@@ -128,6 +152,29 @@ class Acceptance:
         if offer.to:
             return (self._finder.place(offer.to, "$.to"),)
         return await self._finder.bound(offer.session, "$.session")
+
+
+def _check_origin(offer: TurnOffer) -> None:
+    if offer.origin == "inbound":
+        raise BadRequest(
+            "only turns that this gateway handed over are inbound, and this id is not one of them; say scheduled, desktop or api",
+            path="$.origin",
+        )
+
+
+def _check_running(places: Iterable[Place]) -> None:
+    """Before the first of several peers is asked: what is refused is refused for all."""
+    for place in places:
+        if place.life.state in ("starting", "stopped", "fenced", "failed"):
+            raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
+
+
+def _kept(known: Mapping[str, str]) -> _Kept:
+    return msgspec.json.decode(next(iter(known.values())), type=_Kept)
+
+
+def _answer(turn_id: str, offer: TurnOffer) -> FinishTurn:
+    return FinishTurn(turn_id=turn_id, status=offer.status, text=offer.text)
 
 
 def _command(turn_id: str, offer: TurnOffer, keys_value: str = "") -> AcceptTurn:

@@ -13,21 +13,24 @@ from events.peer import OutputDropped, OutputSkipped, SendRequested
 
 
 def forecast(room: Room, decision: Decision) -> views.Forecast:
-    """The forecast for one peer; `room` is the peer before the turn."""
+    """The forecast for one peer; `room` is the peer before the turn. A decision without events: it has the turn already."""
     after = msgspec.structs.replace(room, state=decision.state)
     skipped = next((e for e in decision.events if isinstance(e, OutputSkipped)), None)
     view = delivery_view(after, str(decision.reply))
     sent = [e for e in decision.events if isinstance(e, SendRequested)]
     would: Literal["send", "wait", "skip"] = "wait"
-    if skipped:
+    reason, earliest = view.reason, view.earliest
+    if not decision.events:
+        would, reason, earliest = "skip", f"the same turn was accepted before: {reason}", None
+    elif skipped:
         would = "skip"
     elif view.state == "requested":
-        would = "send"
+        would, earliest = "send", room.now
     return views.Forecast(
         peer=room.address,
         would=would,
-        reason=view.reason,
-        earliest=room.now if would == "send" else view.earliest,
+        reason=reason,
+        earliest=earliest,
         replies=len(sent),
         quota_before=room.quota,
         quota_after=after.quota,

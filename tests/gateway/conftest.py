@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -14,7 +15,12 @@ from prometheus_client import CollectorRegistry
 from actors.gateway.connections import Limits
 from actors.gateway.http import HttpListener
 from actors.gateway.listen import Listen
+from store.log import Log
+from store.memory import MemoryLog
+from store.memory_core import MemoryCore
+from store.sqlite import SqliteLog
 from tests.gateway.fake import FakeGateway
+from tests.gateway.stage import NOON, Stage
 
 TOKEN = "correct-horse"
 
@@ -67,3 +73,42 @@ async def serve() -> AsyncIterator[Serve]:
 async def served(serve: Serve) -> Served:
     """A listener with a token."""
     return await serve()
+
+
+SALT = b"salt of the stage"
+
+
+@pytest.fixture
+def memory() -> MemoryLog:
+    """A log in memory."""
+    return MemoryLog(MemoryCore(salt=SALT, at=NOON))
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path, memory: MemoryLog) -> AsyncIterator[Log]:
+    """Each store."""
+    opened: Log = memory
+    if request.param == "sqlite":
+        opened = await SqliteLog.open(tmp_path / "state" / "log.db", salt=SALT, at=NOON)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def stages() -> AsyncIterator[Callable[..., Stage]]:
+    """Make stages; those that were not stopped by the test are stopped at the end."""
+    made: list[Stage] = []
+
+    def make(log: Log, **fields: Any) -> Stage:
+        made.append(Stage(log, **fields))
+        return made[-1]
+
+    yield make
+    for stage in made:
+        await stage.close()
+
+
+@pytest.fixture
+async def stage(memory: MemoryLog, stages: Callable[..., Stage]) -> Stage:
+    """A process on a log in memory, without accounts yet."""
+    return stages(memory)

@@ -1,0 +1,227 @@
+"""The same turn id is the same deliveries, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from actors.gateway.api import BindOrder, TurnOffer
+from actors.gateway.errors import BadRequest, TooLarge, TurnConflict, Unavailable, UnknownPeer
+from events.peer import TurnCompleted
+from store.log import Log
+from store.records import TEXT_BYTES_MAX
+from tests.gateway.stage import ANN, BEN, Stage
+
+Stages = Callable[..., Stage]
+
+ANN_AT, BEN_AT = f"weixin:main:{ANN}", f"weixin:main:{BEN}"
+
+
+async def bind(stage: Stage, *addresses: str, session: str = "desk") -> None:
+    for address in addresses:
+        await stage.service.bind(BindOrder(peer=address, session=session))
+
+
+async def test_the_same_turn_is_the_same_delivery_over_a_restart(log: Log, stages: Stages) -> None:
+    first = stages(log)
+    line = await first.account()
+    await line.hear("hello")
+    accepted = await first.offer("job done", turn_id="t1")
+    await first.final(accepted.deliveries[0].delivery)
+    await first.close()
+
+    second = stages(log, instance="i-2", now=first.clock.now() + 1_000)
+    again_line = await second.account()
+    again = await second.offer("job done", turn_id="t1")
+    assert [d.delivery for d in again.deliveries] == [d.delivery for d in accepted.deliveries]
+    assert (accepted.repeated, again.repeated) == (False, True)
+    assert again.deliveries[0].state == "delivered"
+    assert line.texts == ["job done"]
+    assert again_line.texts == []
+
+
+async def test_another_text_under_a_known_turn_is_refused_and_changes_nothing(stage: Stage) -> None:
+    line = await stage.account()
+    await line.hear("hello")
+    await stage.final(await stage.send("one", turn_id="t1"))
+    with pytest.raises(TurnConflict):
+        await stage.offer("two", turn_id="t1")
+    assert line.texts == ["one"]
+    assert len(await stage.events(TurnCompleted)) == 1
+
+
+async def test_a_repetition_after_rebinding_goes_to_the_peers_of_the_first_time(stage: Stage) -> None:
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    await line.hear("hello", BEN)
+    await bind(stage, ANN_AT)
+    first = await stage.service.accept_turn(TurnOffer(session="desk", turn_id="t1", text="news"))
+    await bind(stage, BEN_AT)
+    again = await stage.service.accept_turn(TurnOffer(session="desk", turn_id="t1", text="news"))
+    elsewhere = await stage.offer("news", BEN_AT, turn_id="t1")
+    assert [d.peer for d in first.deliveries] == [ANN_AT]
+    assert [d.delivery for d in again.deliveries] == [d.delivery for d in first.deliveries]
+    assert [d.peer for d in elsewhere.deliveries] == [ANN_AT]
+    assert [o.peer for o in line.orders] == [ANN]
+
+
+async def test_each_peer_of_a_session_gets_its_own_delivery_over_two_accounts(log: Log, stages: Stages) -> None:
+    stage = stages(log)
+    main, other = await stage.account(access=("all",)), await stage.account("other")
+    for line, peer in ((main, ANN), (main, BEN), (other, ANN)):
+        await line.hear("hello", peer)
+    await bind(stage, ANN_AT, BEN_AT, f"weixin:other:{ANN}")
+    offer = TurnOffer(session="desk", turn_id="t1", text="news")
+    accepted = await stage.service.accept_turn(offer)
+    assert {d.peer for d in accepted.deliveries} == {ANN_AT, BEN_AT, f"weixin:other:{ANN}"}
+    assert len({d.delivery for d in accepted.deliveries}) == 3
+    for each in accepted.deliveries:
+        assert (await stage.final(each.delivery)).state == "delivered"
+    assert (await stage.service.accept_turn(offer)).repeated
+    assert sorted(o.peer for o in main.orders) == [ANN, BEN]
+    assert [o.peer for o in other.orders] == [ANN]
+
+
+@pytest.mark.parametrize("second", ["weixin:main:" + BEN, "weixin:other:" + ANN])
+async def test_a_crash_between_two_peers_is_made_good_by_repetition(
+    log: Log, stages: Stages, second: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends after the first peer's acceptance is durable; meanwhile the binding changes, too."""
+    first = stages(log)
+    main, other = await first.account(access=("all",)), await first.account("other")
+    for line, peer in ((main, ANN), (main, BEN), (other, ANN)):
+        await line.hear("hello", peer)
+    await bind(first, ANN_AT, second)
+    offer = TurnOffer(session="desk", turn_id="t1", text="news")
+    acceptance = first.service._acceptance
+    asked = acceptance.ask
+
+    async def die_at_the_second(place: object, command: object) -> object:
+        if await first.events(TurnCompleted):
+            raise RuntimeError("killed")
+        return await asked(place, command)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(acceptance, "ask", die_at_the_second)
+    with pytest.raises(RuntimeError, match="killed"):
+        await first.service.accept_turn(offer)
+    assert len(await first.events(TurnCompleted)) == 1
+    await first.crash()
+
+    stage = stages(log, instance="i-2", now=first.clock.now() + 1_000)
+    await stage.account(access=("all",))
+    await stage.account("other")
+    await bind(stage, second, session="elsewhere")
+    again = await stage.service.accept_turn(offer)
+    assert {d.peer for d in again.deliveries} == {ANN_AT, second}
+    assert not again.repeated
+    assert len(await stage.events(TurnCompleted)) == 2
+    assert (await stage.service.accept_turn(offer)).repeated
+    assert len(await stage.events(TurnCompleted)) == 2
+    assert len(await log.key("turn", "t1")) == (2 if "other" in second else 1)
+
+
+async def test_concurrent_posters_of_one_turn_come_to_one_send(log: Log, stages: Stages) -> None:
+    stage = stages(log)
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    await line.hear("hello", BEN)
+    await bind(stage, ANN_AT, BEN_AT)
+    offer = TurnOffer(session="desk", turn_id="t1", text="news")
+    answers = await asyncio.gather(*(stage.service.accept_turn(offer) for _ in range(5)))
+    assert len({tuple(sorted(d.delivery for d in a.deliveries)) for a in answers}) == 1
+    for each in answers[0].deliveries:
+        await stage.final(each.delivery)
+    assert sorted(o.peer for o in line.orders) == [ANN, BEN]
+    assert len(await stage.events(TurnCompleted)) == 2
+
+
+async def test_concurrent_posters_of_one_turn_with_two_texts(log: Log, stages: Stages) -> None:
+    stage = stages(log)
+    line = await stage.account()
+    await line.hear("hello")
+    answers = await asyncio.gather(
+        stage.offer("one", turn_id="t1"), stage.offer("two", turn_id="t1"), return_exceptions=True
+    )
+    assert [isinstance(a, TurnConflict) for a in answers] == [False, True]
+    await stage.final(answers[0].deliveries[0].delivery)  # type: ignore[union-attr]
+    assert line.texts == ["one"]
+
+
+async def test_a_turn_that_answers_a_message_is_finished_over_http_and_never_pushed(stage: Stage) -> None:
+    line = await stage.account()
+    await line.hear("question")
+    await stage.until(lambda: stage.hub.turns)
+    (turn_id,) = stage.hub.turns
+    answer = await stage.offer("answer", turn_id=turn_id, origin="desktop")  # whatever is claimed
+    receipt = await stage.final(answer.deliveries[0].delivery)
+    assert (receipt.state, receipt.origin) == ("delivered", "inbound")
+    assert line.texts == ["answer"]
+    assert (await stage.service.peer("weixin:main")).share.used == 0
+    assert (await stage.offer("answer", turn_id=turn_id)).repeated
+    with pytest.raises(TurnConflict):
+        await stage.offer("another", turn_id=turn_id)
+
+
+async def test_a_cancelled_turn_has_no_text_any_more(stage: Stage) -> None:
+    line = await stage.account()
+    await line.hear("question")
+    await stage.until(lambda: stage.hub.turns)
+    await line.hear("/cancel")
+    await stage.until(lambda: stage.hub.withdrawn)
+    with pytest.raises(TurnConflict, match="ended without a text"):
+        await stage.offer("answer", turn_id=stage.hub.turns[0])
+
+
+@pytest.mark.parametrize("rehearse", [False, True])
+async def test_nobody_else_starts_an_inbound_turn(stage: Stage, rehearse: bool) -> None:
+    await stage.account()
+    ask = stage.service.dry_run if rehearse else stage.service.accept_turn
+    with pytest.raises(BadRequest) as refusal:
+        await ask(TurnOffer(to="weixin:main", turn_id="t1", origin="inbound", text="x"))
+    assert refusal.value.path == "$.origin"
+    assert await stage.events(TurnCompleted) == []
+
+
+@pytest.mark.parametrize("rehearse", [False, True])
+async def test_a_text_that_is_too_large(stage: Stage, rehearse: bool) -> None:
+    await stage.account()
+    ask = stage.service.dry_run if rehearse else stage.service.accept_turn
+    with pytest.raises(TooLarge) as refusal:
+        await ask(TurnOffer(to="weixin:main", text="x" * (TEXT_BYTES_MAX + 1)))
+    assert refusal.value.path == "$.text"
+    assert await stage.events(TurnCompleted) == []
+
+
+async def test_an_unknown_peer_comes_with_near_ones(stage: Stage) -> None:
+    await stage.account()
+    with pytest.raises(UnknownPeer) as refusal:
+        await stage.offer("x", "weixin:main:anne@im.wechat")
+    assert refusal.value.near == (ANN_AT,)
+
+
+async def test_without_a_turn_id_each_offer_is_a_turn(stage: Stage) -> None:
+    line = await stage.account()
+    await line.hear("hello")
+    for _ in range(2):
+        await stage.final(await stage.send("same"))
+    assert line.texts == ["same", "same"]
+
+
+@pytest.mark.parametrize("stopped", ["main", "other"])
+async def test_while_one_account_of_a_session_is_stopped_nothing_is_accepted_for_any_peer(
+    stage: Stage, stopped: str
+) -> None:
+    """The refusal says so, and whoever reads it may offer the turn elsewhere."""
+    main, other = await stage.account(), await stage.account("other")
+    await main.hear("hello")
+    await other.hear("hello")
+    await bind(stage, ANN_AT, f"weixin:other:{ANN}")
+    await stage.lives[stopped].stop("by hand")
+    offer = TurnOffer(session="desk", turn_id="t1", text="news")
+    with pytest.raises(Unavailable, match="nothing was accepted"):
+        await stage.service.accept_turn(offer)
+    assert await stage.events(TurnCompleted) == []
+    await stage.lives[stopped].start()
+    assert len((await stage.service.accept_turn(offer)).deliveries) == 2
