@@ -17,7 +17,7 @@ from events import bot, codec, peer_state
 from events.base import Recorded
 from events.bot import BotStarted, BotState, Policy, PolicyChanged
 from events.history import HistoryFold
-from events.peer import MessageReceived, SendRequested, TurnCompleted, TurnFailed
+from events.peer import MessageReceived, OutputDropped, SendRequested, TurnCompleted, TurnFailed
 from events.peer_state import PeerState
 from events.streams import fingerprint
 from scripts.reading.world import view_of
@@ -122,6 +122,8 @@ class Checks:
                 self._requested(row, event, before, account)
             case MessageReceived() as event:
                 self._handled(row, event)
+            case OutputDropped() as event:
+                self._dropped(row, event, before, account)
             case TurnCompleted(output=output) | TurnFailed(output=output):
                 if output in self.accepted[row.stream]:
                     self.fail("G2", f"output {output} was accepted twice")
@@ -200,6 +202,16 @@ class Checks:
         (carried,) = event.carried
         if not lane or lane[0].output != carried.output or lane[0].start != carried.start:
             self.fail("G5", f"answer {carried.output} from byte {carried.start} is not the first of its lane")
+
+    def _dropped(self, row: Recorded, event: OutputDropped, state: PeerState, account: str) -> None:
+        """Rule 6: what falls out is too old or too many, and never the newest."""
+        policy, queue = self.bots[account].policy, [o.output for o in state.queue]
+        if event.reason in ("expired", "backlog_full") and queue[-1:] == [event.output.output]:
+            self.fail("G2", f"the newest output of {row.stream} is dropped: {event.reason}")
+        if event.output.output in state.carried:
+            self.fail("G2", f"{event.output.output} is dropped while a request carries it")
+        if event.reason == "expired" and row.at - event.output.accepted_at < policy.backlog_age_ms:
+            self.fail("G2", f"{event.output.output} is dropped before its time")
 
     # --- messages and turns ---------------------------------------------------------------------------------------
 

@@ -181,6 +181,8 @@ class Doing:
             first.machine.pause()
             wait = command.c % (4_000 if how == 1 else 2 * HOUR_MS)
             world.scheduler.call_at(world.now + wait, partial(self._resume_machine, first))
+        for n in range(command.a % 4):  # and just then there is something to send
+            world.submit(f"weixin:{self._name(n)}:{self._peer(n)}", "", "api", world.text("push"), "completed")
         world.scheduler.call_at(world.now + command.a % 50, lambda: world.start(offset))
 
     def _resume_machine(self, gateway: Gateway) -> None:
