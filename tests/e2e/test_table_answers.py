@@ -36,7 +36,7 @@ def lines(parts: int) -> str:
 
 def asks(table: Stage, person: Person, agent: Hand, text: str) -> str:
     """Write, long after what was sent before, and see the agent take the turn."""
-    table.later(MINUTE)
+    table.later(2 * MINUTE)
     person.says(text)
     return agent.takes(person.address)
 
@@ -48,7 +48,7 @@ def quota_left(table: Stage, person: Person) -> int:
 def test_a_push_leaves_only_if_a_reply_remains_for_the_open_answer(table: Stage, agent: Hand) -> None:
     person = table.person()
     first = asks(table, person, agent, "one")
-    table.later(MINUTE)
+    table.later(2 * MINUTE)
     second = person.says("two")  # opens a window of its own; its turn waits for the first
     eventually(lambda: table.gateway.peer(person.address)["last_message_at"] >= second["at"] - SECOND, "two arrived")
     agent.answers(first, lines(8))
@@ -137,7 +137,7 @@ def test_a_send_in_flight_when_a_message_arrives_counts_against_the_new_window(t
     person = table.person()
     agent.answers(asks(table, person, agent, "hello"), "hi")
     table.answered(person, 1)
-    table.later(MINUTE)
+    table.later(2 * MINUTE)
     table.phones.faults(where="send", kind="slow_headers", ms=10 * SECOND, user=person.id)
     offered = table.gateway.offer(person.address, "in flight", turn_id=f"{person.id}-f")
     assert offered["state"] == "requested"
