@@ -166,6 +166,7 @@ async def run(bench: Bench) -> list[Figure]:
     found: list[Figure] = []
     for depth in ("empty", "deep"):
         for shape in SHAPES:
+            bench.talk(f"append/{shape}/{depth}")
             found += [await measure(bench, depth, shape, producers) for producers in bench.sizes.producers]
     return found
 

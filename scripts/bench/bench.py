@@ -17,11 +17,11 @@ DAY_MS = 86_400_000
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     """How much is measured."""
 
-    rounds: int = 7
+    rounds: int = 5
     deep_events: int = 500_000
     deep_peers: int = 1_000
     producers: tuple[int, ...] = (1, 16, 64, 512)
-    appends: int = 8_192  # in a round, over all producers
+    appends: int = 4_096  # in a round, over all producers
     single_appends: int = 300  # in a round of one producer
     replayed: int = 100_000  # events
     live_peers: int = 10_000
@@ -34,7 +34,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 QUICK = Sizes(
     rounds=3,
     deep_events=50_000,
-    appends=4_096,
+    appends=2_048,
     single_appends=100,
     replayed=20_000,
     live_peers=2_000,
