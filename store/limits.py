@@ -14,8 +14,8 @@ BATCH_BYTES_MAX: Final = 16 * 1_048_576
 """Bytes of one batch; a larger one is refused with TextTooLarge."""
 
 GROUP_BATCHES_MAX: Final = 512
-"""Batches that share a commit; the others wait for the next. With 256, 512 producers cost a tenth more processor time an append,
-and were no faster for overlapping (`scripts/bench/README.md`)."""
+"""Batches that share a commit; the others wait for the next. With 256, 512 producers cost a tenth more processor time an append
+(`scripts/bench/README.md`)."""
 
 GROUP_BYTES_MAX: Final = 4 * 1_048_576
 """Bytes after which a group takes no further batch, so that no commit holds up the ones behind it for long."""
