@@ -13,7 +13,7 @@ from actors.runtime.futures import Slot
 from events.base import Recorded
 from store import memory_queries, queries
 from store.core import Outcome, SqliteCore
-from store.errors import AppendRefused, LogBusy, LogFailed
+from store.errors import LogBusy, LogFailed
 from store.memory_core import MemoryCore
 from store.prepare import Prepared, prepare
 from store.records import AgendaRow, Batch, Claim
@@ -62,10 +62,9 @@ class _Disk:
     def ask(self, what: str, *args: Any) -> Any:
         return getattr(self._twin, what)(self._source, *args)
 
-    def _note(self, group: list[Prepared], outcomes: list[Outcome]) -> None:
-        for prepared, outcome in zip(group, outcomes, strict=True):
-            if not isinstance(outcome, AppendRefused):
-                self.bodies.update((b.id, b.text) for b in prepared.batch.bodies)
+    def _note(self, group: list[Prepared]) -> None:
+        for prepared in group:
+            self.bodies.update((b.id, b.text) for b in prepared.batch.bodies)
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -88,7 +87,7 @@ class MemoryDisk(_Disk):
     def append(self, group: list[Prepared]) -> list[Outcome]:
         outcomes = self.core.append_group(group)
         self.core.commit()
-        self._note(group, outcomes)
+        self._note(group)
         return outcomes
 
     def fail(self, group: list[Prepared]) -> None:
@@ -118,7 +117,7 @@ class SqliteDisk(_Disk):
 
     def append(self, group: list[Prepared]) -> list[Outcome]:
         outcomes = self.core.append_group(group)
-        self._note(group, outcomes)
+        self._note(group)
         return outcomes
 
     def fail(self, group: list[Prepared]) -> None:

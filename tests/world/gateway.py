@@ -274,8 +274,14 @@ class Gateway:
         self._tidings = Tidings()
         self.hub = AgentHub(machine, Peers(self.finder), Desk(self), self._agents_changed)
         self.started = self.stopping = False
+        self._running: list[Any] = []
         for name, spec in specs.items():
             self.lives[name] = Life(self, spec, world.servers[name])
+
+    def close(self) -> None:
+        """The world is over: let go of what still waits, from the outside in."""
+        for flow in self._running:
+            flow.close()
 
     @property
     def serving(self) -> bool:
@@ -285,6 +291,9 @@ class Gateway:
         """Run a coroutine on this process."""
         if self.machine.alive:
             flow: Any = coroutine  # it awaits nothing but futures of the scheduler, so it is a flow
+            if len(self._running) > 200:
+                self._running = [f for f in self._running if f.cr_frame is not None]
+            self._running.append(flow)
             run(self.machine, flow)
         else:
             coroutine.close()

@@ -74,7 +74,7 @@ def plan(seed: int) -> Plan:
     return Plan(
         seed=seed,
         faults=faults,
-        commands=_commands(bag["commands"], faults, dice.between(25, 70)),
+        commands=commands_of(bag["commands"], faults, dice.between(25, 70)),
         policy=_policy(bag["policy"]),
         accounts=2 if dice.chance(0.2) else 1,
         peers=dice.between(0, 2),
@@ -140,7 +140,7 @@ _OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
 }
 
 
-def _commands(dice: Dice, faults: frozenset[str], count: int) -> tuple[Command, ...]:
+def commands_of(dice: Dice, faults: frozenset[str], count: int) -> tuple[Command, ...]:
     weighted = list(_ALWAYS)
     for fault in sorted(faults):
         weighted.extend(_OF_FAULT.get(fault, ()))

@@ -98,6 +98,8 @@ class World:
             raise
         finally:
             logging.getLogger("replyledger.runtime").removeHandler(errors)
+            for gateway in self.gateways:
+                gateway.close()
             self.disk.close()
             if self._folder is not None:
                 self._folder.cleanup()
@@ -240,10 +242,12 @@ class World:
         dice = self.bag["texts"]
         begin = f"{kind} {self._numbers}"
         size = dice.pick((0, 0, 1, 1, 2, 5, 14))
-        words = ("lorem ipsum", "回复的内容", "dolor sit amet,", "naïve café", "🙂")
+        words = ("lorem ipsum dolor sit", "回复的内容，一句话。", "amet, naïve café\n\nand", "🙂 and so on\n")
         room = self.plan.policy.part_bytes if self.plan.policy.part_bytes < 1_000 else 1_500
-        while len(begin.encode()) < size * room * 2 // 3:
-            begin += dice.pick((" ", "\n", "\n\n")) + dice.pick(words)
+        least = size * room * 2 // 3
+        filler = " ".join(dice.pick(words) for _ in range(min(8, size)))
+        if least:
+            begin = " ".join((begin, *(filler,) * (least // len(filler.encode()) + 1)))
         return begin
 
     def submit(self, to: str, session: str, origin: str, text: str, status: str) -> None:
