@@ -27,6 +27,10 @@ from events.streams import bot_stream
 from store.log import Log
 
 
+POLL_FAILURES_MAX = 3
+"""Failed polls in a row after which an account is said not to be ready; single ones are weather."""
+
+
 class Agents(msgspec.Struct, frozen=True):
     """How the service sees the hub of agents."""
 
@@ -353,14 +357,22 @@ class Service:
 
     async def ready(self) -> views.ReadyView:
         """Whether every account can do its work."""
-        reasons = [
-            f"{life.spec.address.bot}: {life.state}{f' ({life.reason})' if life.reason else ''}"
-            for life in self._lives.values()
-            if life.state != "running"
-        ]
+        troubles = ((life.spec.address.bot, _trouble(life)) for life in self._lives.values())
+        reasons = [f"{account}: {trouble}" for account, trouble in troubles if trouble]
         if self.stopping:
             reasons.insert(0, "the gateway is stopping")
         return views.ReadyView(ready=not reasons, reasons=tuple(reasons))
+
+
+def _trouble(life: AccountLife) -> str:
+    """Why an account cannot do its work, "" if it can."""
+    if life.state != "running":
+        return f"{life.state} ({life.reason})" if life.reason else life.state
+    status = life.inlet_status
+    failures = getattr(status, "consecutive_failures", 0)
+    if failures >= POLL_FAILURES_MAX:
+        return f"{failures} polls in a row failed ({status.last_error})"
+    return ""
 
 
 def _access(room: Room, owner: bool) -> views.Access:
