@@ -264,7 +264,8 @@ class Checks:
         now = self._world.now
         if policy.mode == "observe":
             return
-        if reply.why == "window" and now - request.committed_at < TIMEOUT_MS:
+        in_time = now - request.committed_at < TIMEOUT_MS and not flight.machine.wall.offset_ms
+        if reply.why == "window" and in_time:  # a clock that was set back finds the window longer than it is
             self.fail("G1", "a send arrives after its window's end")
         phone = server.phone(flight.order.peer)
         counted = phone.taken[len(phone.taken) - phone.count :]

@@ -175,9 +175,6 @@ class Doing:
         """Another instance starts; the first one runs on, sleeps through it, or wakes up later."""
         world = self._world
         first = world.serving()
-        offset = world.gateways[
-            -1
-        ].machine.wall.offset_ms  # a clock that is set forward between two lives is beyond the rules
         how = command.b % 3
         if first is not None and how and not first.machine.paused:
             first.machine.pause()
@@ -185,7 +182,19 @@ class Doing:
             world.scheduler.call_at(world.now + wait, partial(self._resume_machine, first))
         for n in range(command.a % 4):  # and just then there is something to send
             world.submit(f"weixin:{self._name(n)}:{self._peer(n)}", "", "api", world.text("push"), "completed")
-        world.scheduler.call_at(world.now + command.a % 50, lambda: world.start(offset))
+        world.scheduler.call_at(world.now + command.a % 50, partial(world.start, 0))
+
+    def _sleep(self, command: Command) -> None:
+        """The machine sleeps, or somebody stops the process, for a moment or for hours; the channel goes on."""
+        for_ms = (command.b % 500, command.b % 20_000, command.b * 100)[command.c % 3]
+        self._world.fuse(command.a % 60, partial(self._pause_serving, for_ms))
+
+    def _pause_serving(self, for_ms: int) -> None:
+        world = self._world
+        gateway = world.serving()
+        if gateway is not None and not gateway.machine.paused:
+            gateway.machine.pause()
+            world.scheduler.call_at(world.now + for_ms, partial(self._resume_machine, gateway))
 
     def _resume_machine(self, gateway: Gateway) -> None:
         if gateway.machine.alive and gateway.machine.paused:

@@ -32,6 +32,7 @@ FAULTS = (
     "busy_log",
     "failed_log",  # a COMMIT fails: it happened, or it did not
     "crash",
+    "sleep",  # the process stops for a while, and goes on
     "second",  # another instance takes over, the first one paused or not
     "policy",  # numbers change mid-window
     "observe",  # the mode changes mid-window
@@ -127,6 +128,7 @@ _OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
     "clocks": (("step_clock", 3), ("restart", 1)),
     "crash": (("crash", 6),),
     "failed_log": (("crash", 1),),
+    "sleep": (("sleep", 5),),
     "second": (("second", 3),),
     "policy": (("policy", 3),),
     "observe": (("observe", 1), ("enforce", 2)),

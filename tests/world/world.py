@@ -128,8 +128,9 @@ class World:
             for name in self.servers
         }
 
-    def start(self, offset_ms: int = 0) -> Gateway:
-        """Start a gateway process."""
+    def start(self, back_ms: int = 0) -> Gateway:
+        """Start a gateway process; its wall clock is as wrong as that of the last one, or set back by so much more."""
+        offset_ms = (self.gateways[-1].machine.wall.offset_ms if self.gateways else 0) - back_ms
         self._starts += 1
         gateway = Gateway(self, Machine(self.scheduler, f"g{self._starts}", offset_ms), self.specs())
         self.gateways.append(gateway)
@@ -167,7 +168,7 @@ class World:
         if not self._all_served():
             dice = self.bag["restart"]
             wait = dice.between(5, 3_000) if self.healed or dice.chance(0.8) else dice.below(30 * MINUTE_MS)
-            self.scheduler.call_at(self.now + wait, partial(self._restart, gateway))
+            self.scheduler.call_at(self.now + wait, self._restart)
 
     def _all_served(self) -> bool:
         """Whether each account has a process that holds it, or is about to; a supervisor sees to that."""
@@ -177,10 +178,9 @@ class World:
     def _holds(self, life: Life) -> bool:
         return life.account.view.epoch in (0, len(self.checks.claims[life.spec.address.bot]))
 
-    def _restart(self, gateway: Gateway) -> None:
+    def _restart(self) -> None:
         if not self._all_served():
-            back = self.bag["restart"].below(2 * HOUR_MS) if self.on("clocks") else 0
-            self.start(gateway.machine.wall.offset_ms - back)
+            self.start(self.bag["restart"].below(2 * HOUR_MS) if self.on("clocks") else 0)
 
     # --- people ---------------------------------------------------------------------------------------------------
 
