@@ -15,6 +15,7 @@ from actors.account import Account
 from actors.deciding.commands import Facts
 from actors.inbox import all_keys, gather
 from actors.ports import LoginGone, Polled
+from actors.recall import BOTS, recall
 from actors.runtime.actor import Actor
 from events.base import Event, Millis
 from events.bot import (
@@ -221,7 +222,7 @@ class Bot(Actor):
         self._learn(appended)
         for write in facts.writes[:-1]:
             recorded = tuple(r for r in appended.recorded if r.stream == write.stream)
-            account.peers.tell(write.stream, Facts(recorded, facts.texts))
+            account.peers.complete(write.stream, Facts(recorded, facts.texts))  # durable: no full mailbox refuses it
 
     def _cursor_due(self, polled: Polled) -> bool:
         moved = polled.cursor != self.account.state.cursor
@@ -238,8 +239,10 @@ class Bot(Actor):
 
     def _catch_up(self) -> Turn:
         account = self.account
-        recorded = yield account.log.read(self.stream, account.state.version)
-        self._learn(Appended(recorded=recorded))
+        state: BotState = yield from recall(account.log, self.stream, account.state, BOTS)
+        if state.version > account.state.version:
+            account.cursor_kept_at = state.poll_ended_at
+            account.learn(state)
 
     def _learn(self, appended: Appended) -> None:
         account, state = self.account, self.account.state

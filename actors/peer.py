@@ -18,7 +18,7 @@ from actors.deciding.gate import next_due_at, next_lane
 from actors.deciding.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from actors.errors import TextsNeeded
 from actors.ports import SEND_WITHIN_MS, SendOrder
-from actors.recall import fold, recall
+from actors.recall import PEERS, recall
 from actors.runtime.actor import Actor
 from actors.text.split import parts
 from events.base import Millis, Recorded
@@ -171,7 +171,7 @@ class Peer(Actor):
 
     def _catch_up(self) -> Turn:
         before = self.state.version
-        self.state = yield from recall(self.account.log, self.stream, self.state)
+        self.state = yield from recall(self.account.log, self.stream, self.state, PEERS)
         if self.state.version > before:
             self.account.on_change(self.stream, (), self.state)
 
@@ -185,7 +185,7 @@ class Peer(Actor):
 
     def _fold(self, recorded: tuple[Recorded, ...]) -> None:
         if recorded:
-            self.state = fold(self.state, recorded)
+            self.state = PEERS.fold(self.state, recorded)
             self.account.on_change(self.stream, recorded, self.state)
 
     # --- acting ---------------------------------------------------------------------------------------------------

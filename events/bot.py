@@ -8,6 +8,9 @@ import msgspec
 
 from events.base import Event, Millis, Part
 
+FOLD_VERSION = 1
+"""Raised whenever the fold changes; a snapshot of another version is ignored."""
+
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS

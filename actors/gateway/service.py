@@ -16,16 +16,16 @@ from actors.gateway.errors import BadRequest, UnknownPeer
 from actors.gateway.finding import Finder, Place
 from actors.gateway.forecast import forecast
 from actors.gateway.ledger import Instances, ledger_page
-from actors.gateway.receipts import Room
+from actors.gateway.receipts import Room, held_by
 from actors.life import AccountLife
 from actors.runtime.scheduler import Scheduler
 from actors.text.moments import show_moment
 from events.base import Millis
 from events.bot import paused_until
 from events.history import history
+from events.peer_state import PeerState, evolve
 from events.streams import bot_stream
 from store.log import Log
-
 
 POLL_FAILURES_MAX = 3
 """Failed polls in a row after which an account is said not to be ready; single ones are weather."""
@@ -205,8 +205,23 @@ class Service:
         )
 
     async def _room(self, place: Place) -> Room:
-        state, view, now = await self._acceptance.ask(place, Ask())
-        return Room(address=place.address, stream=place.stream, state=state, view=view, now=now, show=show_moment)
+        """A peer as it is now; as the log has it where nobody here may ask it."""
+        if place.life.awake:
+            state, view, now = await self._acceptance.ask(place, Ask())
+        else:
+            account, now = place.life.account, self._scheduler.clock.now()
+            view, state = account.view_of(place.stream, now), PeerState()
+            for r in await self._log.read(place.stream):
+                state = evolve(state, r.event, version=r.version, at=r.at, epoch=r.epoch)
+        return Room(
+            address=place.address,
+            stream=place.stream,
+            state=state,
+            view=view,
+            now=now,
+            show=show_moment,
+            held=held_by(place.life.state, place.life.spec.address),
+        )
 
     # --- what waits and what does not -----------------------------------------------------------------------------
 

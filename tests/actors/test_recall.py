@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors import recall as recalling
-from actors.recall import fold, recall
+from actors.recall import PEERS, recall
 from events.base import Recorded
 from events.peer_state import PeerState
 from tests.streams_builder import Streams
@@ -59,7 +59,7 @@ def stream_of(turns: int) -> tuple[Recorded, ...]:
 def test_a_short_stream_is_one_read_and_keeps_nothing() -> None:
     events = stream_of(3)
     shelf = Shelf(events)
-    assert run(recall(shelf, "peer-x", PeerState())) == fold(PeerState(), events)
+    assert run(recall(shelf, "peer-x", PeerState(), PEERS)) == PEERS.fold(PeerState(), events)
     assert shelf.read_events == len(events)
     assert not shelf.kept
 
@@ -67,27 +67,27 @@ def test_a_short_stream_is_one_read_and_keeps_nothing() -> None:
 def test_a_long_stream_is_kept_and_goes_on_from_there() -> None:
     events = stream_of(30)
     shelf = Shelf(events[:25])
-    run(recall(shelf, "peer-x", PeerState()))
+    run(recall(shelf, "peer-x", PeerState(), PEERS))
     assert len(shelf.kept) == 1
     shelf.events, shelf.read_events = events, 0
-    assert run(recall(shelf, "peer-x", PeerState())) == fold(PeerState(), events)
+    assert run(recall(shelf, "peer-x", PeerState(), PEERS)) == PEERS.fold(PeerState(), events)
     assert shelf.read_events == LONG + len(events) - 25
 
 
 def test_a_state_of_another_fold_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     events = stream_of(30)
     shelf = Shelf(events)
-    run(recall(shelf, "peer-x", PeerState()))
-    monkeypatch.setattr(recalling, "_FOLD", "another")
+    run(recall(shelf, "peer-x", PeerState(), PEERS))
+    monkeypatch.setattr(PEERS, "version", "another")
     shelf.read_events = 0
-    assert run(recall(shelf, "peer-x", PeerState())) == fold(PeerState(), events)
+    assert run(recall(shelf, "peer-x", PeerState(), PEERS)) == PEERS.fold(PeerState(), events)
     assert shelf.read_events >= len(events)
 
 
 def test_a_live_peer_catches_up_from_where_it_is() -> None:
     events = stream_of(30)
     shelf = Shelf(events)
-    run(recall(shelf, "peer-x", PeerState()))
+    run(recall(shelf, "peer-x", PeerState(), PEERS))
     shelf.read_events = 0
-    assert run(recall(shelf, "peer-x", fold(PeerState(), events[:-2]))) == fold(PeerState(), events)
+    assert run(recall(shelf, "peer-x", PEERS.fold(PeerState(), events[:-2]), PEERS)) == PEERS.fold(PeerState(), events)
     assert shelf.read_events == 2
