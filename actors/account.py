@@ -14,6 +14,7 @@ from actors.deciding.view import BotView, Reason
 from actors.logport import LogPort
 from actors.ports import Outlet
 from actors.runtime.directory import Directory
+from actors.runtime.errors import MailboxFull
 from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
 from events.base import Millis, Recorded
@@ -24,6 +25,8 @@ from events.streams import Address, peer_stream
 logger = logging.getLogger("replyledger.account")
 
 PSEUDONYM_BYTES = 16
+FULL_RETRY_MS = 1_000
+"""How long after a peer's mailbox was full it is woken again."""
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +78,7 @@ class Account:
         self.address, self.scheduler, self.log, self.hub = address, scheduler, log, hub
         self.view = view
         self.access = access
+        self.logged_out = True  # nobody may try to send, whatever the log says of the login
         self.owner = ""  # the channel's id of the person who logged in
         self.state = BotState()  # the bot's, for its peers to look at
         self.cursor_kept_at: Millis = 0  # when the log last heard of the cursor
@@ -139,20 +143,29 @@ class Account:
         """Whether the configuration lets this peer talk to the bot."""
         return peer in self.access or "all" in self.access or ("owner" in self.access and peer == self.owner)
 
+    def admit(self, access: tuple[str, ...]) -> None:
+        """The configuration names others who may talk to the bot; what they said is looked at now."""
+        before, self.access = {stream for peer, stream in self.known_peers() if self.allows(peer)}, access
+        now = self.scheduler.clock.now()
+        for peer, stream in self.known_peers():
+            if self.allows(peer) and stream not in before:
+                self.agenda.set(stream, now)
+
     def learn(self, state: BotState) -> None:
-        """The bot's state changed; so does what its peers see."""
+        """The bot's state changed; so does what its peers see. Never the epoch: it is the one that was claimed, and a newer one in
+        the log is somebody else's."""
         self.state = state
         self.view = msgspec.structs.replace(
             self.view,
-            epoch=state.epoch,
             generation=state.generation,
-            login_lost=state.login_lost is not None,
+            login_lost=self.logged_out or state.login_lost is not None,
             policy=state.policy,
             policy_id=state.policy_id,
         )
 
     def mark_lost(self) -> None:
-        """The login is gone, known before it is durable: nobody may try to send meanwhile."""
+        """The login is gone, or known to be before that is durable: nobody may try to send until there is one."""
+        self.logged_out = True
         self.view = msgspec.structs.replace(self.view, login_lost=True)
 
     def agents_changed(self) -> None:
@@ -195,4 +208,7 @@ class Account:
             self.on_fenced()
 
     def _wake(self, stream: str) -> None:
-        self.peers.tell(stream, Advance())
+        try:
+            self.peers.tell(stream, Advance())
+        except MailboxFull:  # whatever it does first, it looks what is due after it
+            self.agenda.set(stream, self.scheduler.clock.now() + FULL_RETRY_MS)

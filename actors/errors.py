@@ -2,6 +2,7 @@
 
 ActorsError
 ├── TextsNeeded      a decision cannot be taken without texts that are not at hand; read them and decide again
+├── LoginUnreadable  what is kept as an account's login is none, or not yet
 └── Refusal          a command that changes nothing, with the reason
     ├── TurnNotOpen
     ├── TurnTaken
@@ -40,3 +41,7 @@ class TurnTaken(Refusal):
 
 class UnknownOutput(Refusal):
     """Raised when a command names an output that does not wait and is not remembered as undelivered."""
+
+
+class LoginUnreadable(ActorsError):
+    """Raised when the file of a login is none, or not yet."""

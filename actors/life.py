@@ -18,22 +18,25 @@ from actors import waking
 from actors.account import Account, Hub, OnChange
 from actors.bot import Begin, Deliver, End, NoteStep
 from actors.deciding.view import BotView
+from actors.errors import LoginUnreadable
 from actors.fence import CHECK_MS, EpochFence
 from actors.logport import LoopLog
 from actors.ports import Credentials, Fence, Inlet, LoginGone, Outcome, Outlet, Polled, Refused, Report
 from actors.runtime.clock import Clock, Ids
 from actors.runtime.directory import Directory
+from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import LoopScheduler
 from actors.waking import credentials_id, policy_id
 from events.base import Recorded
 from events.bot import Policy
 from events.streams import Address, bot_stream
-from store.errors import Fenced
+from store.errors import Fenced, LogBusy, LogUnreadable, StoreError
 from store.log import Log
 
 logger = logging.getLogger("replyledger.account")
 
 LifeState = Literal["starting", "running", "stopped", "login_needed", "login_lost", "fenced", "failed"]
+AWAKE: frozenset[LifeState] = frozenset(("running", "login_needed", "login_lost"))
 DRAIN_MS = 10_000
 CLOCK_STEP_MS = 60_000
 """A step of the wall clock over this is an event."""
@@ -82,7 +85,7 @@ class Logins(Protocol):
     """Where an account's login is kept."""
 
     def read(self) -> Credentials | None:
-        """The login, None while nobody has logged in."""
+        """The login, None while nobody has logged in. Raises LoginUnreadable."""
         ...
 
     def forget(self) -> None:
@@ -129,6 +132,11 @@ class AccountLife:
         self.account = self._new_account()
 
     @property
+    def awake(self) -> bool:
+        """Whether its peers may be asked: the account has been claimed by this life, and not by a later one."""
+        return self.state in AWAKE
+
+    @property
     def inlet_status(self) -> Any:
         """What the inlet says of itself, None without one."""
         return getattr(self._link.inlet, "status", None) if self._link else None
@@ -136,9 +144,20 @@ class AccountLife:
     # --- starting -------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Claim the account, learn what it was, close what was left open, and open the channel."""
+        """Claim the account, learn what it was, close what was left open, and open the channel. Raises LoginUnreadable, LogBusy."""
+        if self.state in ("fenced", "failed"):
+            await self.stop("it starts again")
         self._enter("starting")
         self.account, self.recalled = self._new_account(), False
+        try:
+            await self._claim()
+        except Fenced:
+            self.account.fence_off()  # replaced already
+        except BaseException as error:
+            self._enter("failed", type(error).__name__)
+            raise
+
+    async def _claim(self) -> None:
         process, account = self.process, self.account
         claim = await waking.claim(
             account, process.log, instance=process.instance, program=process.program, simulated=process.simulated
@@ -211,10 +230,12 @@ class AccountLife:
             await asyncio.sleep(CHECK_MS / 1000)
             try:
                 await self._fence.check()
+                await self._watch_clock()
+                await self._watch_login()
             except Fenced:
                 return
-            await self._watch_clock()
-            await self._watch_login()
+            except (LogBusy, LogUnreadable) as error:
+                logger.warning("%s: looked in vain: %s", self.spec.address, error)
 
     async def _watch_clock(self) -> None:
         step = getattr(self.process.scheduler.clock, "step_ms", None)
@@ -226,19 +247,27 @@ class AccountLife:
     async def _watch_login(self) -> None:
         if self.state not in ("login_needed", "login_lost"):
             return
-        credentials = self._logins.read()
-        if credentials and credentials_id(self.account, credentials) != self.account.state.credentials:
+        try:
+            credentials = self._logins.read()
+        except LoginUnreadable as error:
+            if self.reason != str(error):
+                self._enter(self.state, str(error))
+            return
+        known = self.account.state.credentials if self.state == "login_lost" else ""
+        if credentials and credentials_id(self.account, credentials) != known:
             await self._close_link()
             await self._begin()
 
     async def reconfigure(self, spec: AccountSpec) -> None:
-        """Take a changed policy; what waits is looked at again."""
+        """Take a changed policy; what waits is looked at again. A life that is not awake takes it at its next start."""
         self.spec = spec
-        self.account.access = spec.access
+        if not self.awake:
+            return
+        self.account.admit(spec.access)
         self.account.view = msgspec.structs.replace(self.account.view, locale=spec.locale)
-        await self._tell_bot(
-            Begin(policy=spec.policy, policy_id=policy_id(spec.policy), credentials=self.account.state.credentials)
-        )
+        begin = Begin(policy=spec.policy, policy_id=policy_id(spec.policy), credentials=self.account.state.credentials)
+        with contextlib.suppress(Fenced):  # the fence has told the account already
+            await self._tell_bot(begin)
 
     def forget_login(self) -> None:
         """Log out: the next start finds nobody logged in."""
@@ -250,17 +279,27 @@ class AccountLife:
         """Stop polling, wait for sends in flight, and release the account if it is still ours."""
         await self._cancel("watch")
         await self._close_link()
+        await self._released()
         if not self.account.fenced and self.state != "stopped":
-            with contextlib.suppress(Fenced):
-                await self._tell_bot(End(reason))
+            await self._say_end(reason)
         self.account.agenda.close()
         await self._stop_actors()
         if not self.account.fenced:
             self._enter("stopped", reason)
 
+    async def _say_end(self, reason: str) -> None:
+        """The last word of this life, if the log takes it in time. Without it the next start knows no less."""
+        try:
+            await asyncio.wait_for(self._tell_bot(End(reason)), DRAIN_MS / 1000)
+        except Fenced:
+            return  # the successor has said so
+        except (StoreError, RuntimeRefusal, TimeoutError) as error:
+            logger.warning("%s: its end is not in the log: %s", self.spec.address, str(error) or type(error).__name__)
+
     async def _stop_actors(self) -> None:
         try:
-            await asyncio.wait_for(self._await(self.account.peers.stop_all()), DRAIN_MS / 1000)
+            stopped = self._await(self.account.peers.stop_all())
+            await asyncio.wait_for(asyncio.shield(stopped), DRAIN_MS / 1000)
         except TimeoutError:
             logger.warning("%s: actors did not stop in %d ms; dropped", self.spec.address, DRAIN_MS)
             self.account.peers.abort_all()
@@ -272,7 +311,15 @@ class AccountLife:
             await link.outlet.close()
             self.account.outlet = None
 
-    def _fenced(self) -> None:
+    async def _released(self) -> None:
+        """The fence had the link closed; wait for it, so that nothing of it reaches into the next life."""
+        release = self._tasks.pop("release", None)
+        if release is not None:
+            await asyncio.wait((release,))
+
+    def _fenced(self, account: Account) -> None:
+        if account is not self.account:
+            return  # what an earlier life left behind
         self._enter("fenced", "a newer instance has claimed this account")
         self._spawn("release", self._close_link())
 
@@ -295,7 +342,7 @@ class AccountLife:
             ),
             access=spec.access,
         )
-        account.on_fenced = self._fenced
+        account.on_fenced = lambda: self._fenced(account)
         account.on_change = self._on_change
         account.peers = Directory(process.scheduler, lambda key: waking.actor_of(key, account))
         return account

@@ -14,7 +14,7 @@ import msgspec
 
 from actors.account import Account
 from actors.bot import Begin, Bot, Lose
-from actors.deciding.commands import Advance, Conclude
+from actors.deciding.commands import Advance, Conclude, Facts
 from actors.peer import Peer
 from actors.ports import Credentials, LoginGone, Outcome
 from actors.runtime.actor import Actor
@@ -84,6 +84,8 @@ async def recall(account: Account, log: WakingLog) -> None:
     key = account.address.bot
     for row in await log.addresses(key):
         account.know(row.stream, row.peer)
+    await account.peers.ask(bot_stream(account.address), Facts(()))
+    account.owner = account.peer_of(account.state.owner)  # whose messages may be among what waits
     stale = []
     for item in await log.agenda(key):
         if item.waiting or item.turn_open:
@@ -108,6 +110,8 @@ async def begin(account: Account, policy: Policy, credentials: Credentials | Non
         owner=owner,
     )
     await account.peers.ask(bot_stream(account.address), command)
+    account.logged_out = credentials is None
+    account.learn(account.state)
     if credentials is None:
         return "login_needed"
     return "login_lost" if account.view.login_lost else "ready"

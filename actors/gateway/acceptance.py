@@ -14,9 +14,9 @@ import msgspec
 
 from actors.deciding.commands import AcceptTurn, Ask, FinishTurn, Rehearse
 from actors.deciding.view import Decision
-from actors.errors import TurnNotOpen
+from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable
+from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable, WrongState
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
@@ -91,6 +91,8 @@ class Acceptance:
             raise Busy(str(error)) from error
         except (ActorStopped, ActorGaveUp, Fenced, LogClosed) as error:
             raise Stopping(f"{place.life.spec.address}: {error}") from error
+        except (UnknownOutput, TurnTaken) as error:
+            raise WrongState(str(error)) from error
         except TextTooLarge as error:
             raise TooLarge(str(error), path="$.text") from error
 
@@ -165,7 +167,7 @@ def _check_origin(offer: TurnOffer) -> None:
 def _check_running(places: Iterable[Place]) -> None:
     """Before the first of several peers is asked: what is refused is refused for all."""
     for place in places:
-        if place.life.state in ("starting", "stopped", "fenced", "failed"):
+        if not place.life.awake:
             raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
 
 

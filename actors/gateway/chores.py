@@ -8,14 +8,16 @@ from typing import Literal
 import msgspec
 
 from actors.deciding.commands import ExpireBodies, Operate
+from actors.errors import LoginUnreadable
 from actors.gateway import api, receipts, views
 from actors.gateway.acceptance import Acceptance
-from actors.gateway.errors import UnknownDelivery, WrongState
+from actors.gateway.errors import Busy, UnknownDelivery, WrongState
 from actors.gateway.finding import Finder, Place
 from actors.gateway.receipts import Room
 from actors.life import AccountLife
 from events.backlog import Dead
 from events.history import history
+from store.errors import LogBusy
 from store.log import Log
 
 RoomOf = Callable[[Place], Awaitable[Room]]
@@ -93,16 +95,25 @@ class Chores:
         return views.Gone(deliveries=(order.delivery,) if order.delivery else (), bodies=len(gone))
 
     async def account(self, life: AccountLife, order: api.AccountOrder) -> None:
-        """Start, stop, restart or log out an account."""
-        running = life.state not in ("stopped", "fenced", "failed")
-        if order.action == "start" and running:
+        """Start, stop, restart or log out an account. Raises WrongState."""
+        at_rest = life.state in ("stopped", "fenced")
+        if order.action == "start" and not (at_rest or life.state == "failed"):
             raise WrongState(f"{life.spec.address} is {life.state}")
-        if order.action in ("stop", "restart", "logout") and running:
+        if not at_rest:
             await life.stop(f"{order.action} by {order.who}")
         if order.action == "logout":
             life.forget_login()
-        if order.action in ("start", "restart", "logout"):
+        if order.action != "stop":
+            await self._start(life)
+
+    @staticmethod
+    async def _start(life: AccountLife) -> None:
+        try:
             await life.start()
+        except LoginUnreadable as error:
+            raise WrongState(str(error)) from error
+        except LogBusy as error:
+            raise Busy(str(error)) from error
 
     async def _operate(
         self, what: Literal["drop", "retry", "discard"], found: list[tuple[Place, str]], who: str

@@ -15,6 +15,7 @@ from events.backlog import Dead, Output
 from events.base import Millis
 from events.peer_state import PeerState
 from events.stories import OutputStory
+from events.streams import Address
 
 LANES: dict[LaneName, views.Lane] = {"remainders": "remainder", "answers": "answer", "pushes": "push"}
 
@@ -47,6 +48,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     view: BotView
     now: Millis
     show: Callable[[Millis], str]  # writes a time
+    held: str = ""  # what keeps the whole account from sending, in one sentence; "" = nothing
 
     @property
     def quota(self) -> views.QuotaView:
@@ -60,6 +62,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     def why(self, lane: LaneName) -> tuple[str, Millis | None]:
         """Why a lane waits, and the earliest time at which it may leave."""
+        if self.held:
+            return self.held, None
         block = lane_block(self.state, self.view, lane, self.now)
         return ("about to leave", self.now) if block is None else (self.sentence(block), block.until)
 
@@ -71,9 +75,26 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     def blocked(self) -> tuple[str, Millis | None]:
         """Why the peer's first waiting thing waits; ("", None) when nothing waits."""
         lane = next_lane(self.state, self.view, self.now)
-        if not isinstance(lane, Block):
-            return "about to leave", self.now
-        return ("", None) if lane.reason == "nothing_waits" else (self.sentence(lane), lane.until)
+        if isinstance(lane, Block) and lane.reason == "nothing_waits":
+            return "", None
+        if self.held:
+            return self.held, None
+        return (self.sentence(lane), lane.until) if isinstance(lane, Block) else ("about to leave", self.now)
+
+
+def held_by(life: views.AccountState, address: Address) -> str:
+    """What an account's state keeps from leaving, and what frees it."""
+    match life:
+        case "stopped" | "failed":
+            return f"{address} is {life}; freed by `replyledger accounts start {address}`"
+        case "starting":
+            return f"{address} is starting; freed by the end of its start"
+        case "fenced":
+            return f"a newer instance has {address}; freed there"
+        case "login_needed":
+            return f"nobody is logged in to {address}; freed by `replyledger login {address.channel}`"
+        case "running" | "login_lost":
+            return ""
 
 
 def quota_view(state: PeerState, view: BotView, now: Millis) -> views.QuotaView:

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import msgspec
 
+from actors.errors import LoginUnreadable
 from actors.ports import Credentials
 from scripts.exits import ConfigRefused
 from scripts.files import write_private
 
 FILE_BYTES_MAX = 65_536
+
+
+class LoginRefused(ConfigRefused, LoginUnreadable):
+    """The file of a login is refused."""
 
 
 class LoginFile:
@@ -20,18 +25,18 @@ class LoginFile:
         self.path = state_dir / "accounts" / f"{account}.json"
 
     def read(self) -> Credentials | None:
-        """The login, None while nobody has logged in. Raises ConfigRefused for a file that is none."""
+        """The login, None while nobody has logged in. Raises LoginRefused for a file that is none."""
         try:
             with self.path.open("rb") as file:
                 data = file.read(FILE_BYTES_MAX)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise ConfigRefused(f"{self.path} cannot be read: {error.strerror}") from None
+            raise LoginRefused(f"{self.path} cannot be read: {error.strerror}") from None
         try:
             return msgspec.json.decode(data, type=Credentials)
         except msgspec.DecodeError as error:
-            raise ConfigRefused(f"{self.path} is no login ({error}); log in again: replyledger login") from None
+            raise LoginRefused(f"{self.path} is no login ({error}); log in again: replyledger login") from None
 
     def write(self, credentials: Credentials) -> None:
         """Keep a login."""

@@ -47,13 +47,17 @@ class Retention:
         self._scheduler.call_at(self._scheduler.clock.now() + EVERY_MS, self._again)
 
     def _again(self) -> None:
-        if self._task is not None and self._task.done():
+        if self._task is None:
+            return
+        if self._task.done():
             self._run()
+        else:  # a long round, or a clock that jumped: what it leaves is for the next
+            self._scheduler.call_at(self._scheduler.clock.now() + EVERY_MS, self._again)
 
     async def _round(self) -> None:
         now = self._scheduler.clock.now()
         for life in self._lives.values():
-            if life.state in ("stopped", "starting", "fenced", "failed"):
+            if not life.awake:
                 continue
             try:
                 self._erased += await expire(life, self._log, now - self._bodies_ms)

@@ -8,6 +8,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from actors.deciding.commands import Ask
 from actors.gateway.api import TurnOffer
 from actors.gateway.finding import Finder
 from actors.gateway.metrics import Metrics
@@ -81,6 +82,7 @@ class Outlet:
 
     async def close(self) -> None:
         self.closed = True
+        self._line.stage.pulse()
 
 
 class Inlet:
@@ -113,14 +115,13 @@ class OneLink:
 class Line:
     """An account's channel over all lives of the account in this stage."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.stage = stage
+    def __init__(self, stage: Stage, name: str) -> None:
+        self.stage, self._name = stage, name
         self.manual = False
         self.incoming: asyncio.Queue[Polled | LoginGone] = asyncio.Queue()
         self.orders: list[SendOrder] = []
         self.links: list[OneLink] = []
         self.delivered = 0
-        self._said = 0
 
     def open(self, given: Credentials, *, report: Report, **_rest: Any) -> Link:
         link = OneLink(self, report, given)
@@ -136,14 +137,15 @@ class Line:
         self.links[-1].outlet.answer(self.orders[which], outcome)
 
     async def hear(self, text: str, peer: str = ANN, **fields: Any) -> None:
-        """A peer writes; returns once that is durable."""
-        self._said += 1
+        """A peer writes; returns once that is durable and the peer has dealt with it."""
         number, now = self.stage.number_of_message(), self.stage.clock.now()
         given = {"message_id": f"in{number}", "sent_at": now, "token": f"token-{number}"} | fields
         message = Inbound(peer=peer, text=text, **given)
         before = self.delivered
         self.incoming.put_nowait(Polled(messages=(message,), cursor=f"c{number}", started_at=now - 1_000, ended_at=now))
         await self.stage.until(lambda: self.delivered > before)
+        account = self.stage.lives[self._name].account
+        await account.peers.ask(account.known(peer), Ask())
 
 
 class Hub:
@@ -208,7 +210,7 @@ class Stage:
 
     def add(self, name: str, *, policy: Policy | None = None, login: Login | None = None, **spec: Any) -> Line:
         """Add an account."""
-        line = self.lines[name] = Line(self)
+        line = self.lines[name] = Line(self, name)
         self.logins[name] = login or Login(token=f"login-{name}")
         process = Process(
             log=self.log,
