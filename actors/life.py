@@ -172,6 +172,8 @@ class AccountLife:
         """Take the configuration and the login as they are now, and open the link if there is a login."""
         credentials = self._logins.read()
         begun = await waking.begin(self.account, self.spec.policy, credentials)
+        if self.account.fenced:
+            return
         if credentials is None:
             self._enter("login_needed", f"log in with: replyledger login {self.spec.address.channel}")
         elif begun == "login_lost":

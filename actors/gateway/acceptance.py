@@ -18,6 +18,7 @@ from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable, WrongState
 from actors.gateway.finding import Finder, Place, delivery_key
+from actors.life import AWAKE
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
 from actors.text.clean import text_bytes
@@ -167,7 +168,7 @@ def _check_origin(offer: TurnOffer) -> None:
 def _check_running(places: Iterable[Place]) -> None:
     """Before the first of several peers is asked: what is refused is refused for all."""
     for place in places:
-        if not place.life.awake:
+        if place.life.state not in AWAKE:
             raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
 
 

@@ -1,0 +1,192 @@
+"""What operators do by hand, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from actors.gateway.api import DiscardOrder, DropOrder, EraseOrder, FlushOrder, PauseOrder, ResumeOrder, RetryOrder
+from actors.gateway.errors import AmbiguousId, UnknownDelivery, WrongState
+from actors.ports import Accepted, Refused
+from events.bot import Policy
+from events.peer import BodyErased, OperatorActed
+from store.log import Log
+from tests.gateway.stage import ANN, BEN, Stage
+
+ANN_AT, BEN_AT = f"weixin:main:{ANN}", f"weixin:main:{BEN}"
+
+
+async def two_waiting(stage: Stage) -> tuple[str, str]:
+    """An output each for two peers, held by a pause."""
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    await line.hear("hello", BEN)
+    await stage.service.pause(PauseOrder(scope="main"))
+    return await stage.send("for ann", ANN_AT), await stage.send("for ben", BEN_AT)
+
+
+async def test_drop_then_retry_then_discard(stage: Stage) -> None:
+    ann, ben = await two_waiting(stage)
+    gone = await stage.service.drop(DropOrder(deliveries=(ann[:9], ben), who="ops"))
+    assert gone.deliveries == (ann, ben)
+    assert [(d.delivery, d.fate, d.reason, d.retrievable) for d in await stage.service.dead()] == [
+        (d, "dropped", "an operator dropped it", True)
+        for d in sorted((ann, ben), key=[x.delivery for x in await stage.service.dead()].index)
+    ]
+    assert (await stage.service.dead_one(ann)).text == "for ann"
+    assert await stage.service.backlog() == ()
+
+    views = await stage.service.retry(RetryOrder(deliveries=(ann,)))
+    assert [(v.delivery, v.state) for v in views] == [(ann, "queued")]
+    assert (await stage.service.waiting(ann)).text == "for ann"
+
+    assert (await stage.service.discard(DiscardOrder(deliveries=(ben,)))).deliveries == (ben,)
+    assert await stage.service.dead() == ()
+    await stage.service.resume(ResumeOrder(scope="main"))
+    assert (await stage.final(ann)).state == "delivered"
+    assert [(e.what, e.who) for e in await stage.events(OperatorActed)] == [
+        ("drop", "ops"),
+        ("drop", "ops"),
+        ("retry", "http"),
+        ("discard", "http"),
+    ]
+
+
+Order = Callable[[Stage, tuple[str, ...]], Awaitable[object]]
+DROP: Order = lambda stage, ids: stage.service.drop(DropOrder(deliveries=ids))  # noqa: E731
+RETRY: Order = lambda stage, ids: stage.service.retry(RetryOrder(deliveries=ids))  # noqa: E731
+DISCARD: Order = lambda stage, ids: stage.service.discard(DiscardOrder(deliveries=ids))  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("order", "others", "error"),
+    [
+        (DROP, "delivered", WrongState),
+        (DROP, "d-nothing", UnknownDelivery),
+        (DROP, "d-", AmbiguousId),
+        (RETRY, "waiting", WrongState),
+        (RETRY, "delivered", UnknownDelivery),
+        (RETRY, "d-nothing", UnknownDelivery),
+        (DISCARD, "waiting", WrongState),
+        (DISCARD, "delivered", UnknownDelivery),
+    ],
+)
+async def test_one_wrong_id_and_nothing_changes(
+    stage: Stage, order: Order, others: str, error: type[Exception]
+) -> None:
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    delivered = await stage.send("sent")
+    await stage.final(delivered)
+    await stage.service.pause(PauseOrder(scope="main"))
+    waiting, dead = await stage.send("waits"), await stage.send("dead")
+    await DROP(stage, (dead,))
+    before = await stage.log.position()
+    good = waiting if order is DROP else dead
+    wrong = {"delivered": delivered, "waiting": waiting}.get(others, others)
+    with pytest.raises(error):
+        await order(stage, (good, wrong))
+    assert await stage.log.position() == before
+
+
+async def test_what_is_on_its_way_cannot_be_dropped(stage: Stage) -> None:
+    line = await stage.account()
+    line.manual = True
+    await line.hear("hello")
+    delivery = await stage.send("news")
+    await stage.until(lambda: line.orders)
+    with pytest.raises(WrongState, match="is on its way"):
+        await DROP(stage, (delivery,))
+    line.answer(Accepted(message_id="m"))
+    assert (await stage.final(delivery)).state == "delivered"
+    with pytest.raises(WrongState, match="does not wait"):
+        await stage.service.waiting(delivery)
+
+
+async def test_a_blank_turn_is_dead_without_a_text(stage: Stage) -> None:
+    """There is nothing to send again, and that is said; taking it off the list is refused or done, never an accident."""
+    await stage.account()
+    blank = await stage.send("")
+    (dead,) = await stage.service.dead()
+    assert (dead.delivery, dead.fate, dead.retrievable) == (blank, "skipped", False)
+    assert (await stage.service.dead_one(blank)).text is None
+    with pytest.raises(WrongState, match="has expired or was erased"):
+        await RETRY(stage, (blank,))
+    with pytest.raises(WrongState):
+        await DISCARD(stage, (blank,))
+
+
+async def test_a_flush_tries_what_was_held_after_a_refusal_but_never_without_a_token(stage: Stage) -> None:
+    line = await stage.account()
+    line.manual = True
+    await line.hear("hello")
+    delivery = await stage.send("news")
+    await stage.until(lambda: line.orders)
+    line.answer(Refused(failure="blocked", code=-2))
+    await stage.until(lambda: stage.tidings and stage.tidings[-1].state == "queued")
+    shown = await stage.service.flush(FlushOrder(peer="weixin:main", who="ops"))
+    assert [w.delivery for w in shown.waiting] == [delivery]
+    assert "no context token" in shown.reason
+    assert len(line.orders) == 1
+
+
+async def test_a_flush_does_not_wait_for_the_next_try_after_what_never_left(stage: Stage) -> None:
+    line = await stage.account()
+    line.manual = True
+    await line.hear("hello")
+    delivery = await stage.send("news")
+    await stage.until(lambda: line.orders)
+    line.answer(Refused(failure="not_sent"))
+    receipt = await _queued(stage, delivery)
+    assert receipt.earliest is not None
+    assert receipt.earliest > stage.clock.now()
+    stage.advance(receipt.earliest - stage.clock.now())
+    await stage.until(lambda: len(line.orders) == 2)
+
+
+async def _queued(stage: Stage, delivery: str) -> object:
+    await stage.until(lambda: stage.tidings and stage.tidings[-1].state == "queued")
+    return await stage.service.delivery(delivery)
+
+
+async def test_erasing_a_delivery_leaves_its_story(log: Log, stages: Callable[..., Stage]) -> None:
+    stage = stages(log)
+    line = await stage.account()
+    await line.hear("hello")
+    delivery = await stage.send("a secret")
+    await stage.final(delivery)
+    gone = await stage.service.erase(EraseOrder(delivery=delivery))
+    assert (gone.deliveries, gone.bodies) == ((delivery,), 1)
+    receipt = await stage.service.delivery(delivery)
+    assert (receipt.state, receipt.bytes) == ("delivered", 8)
+    assert len(await stage.events(BodyErased)) == 1
+    assert (await stage.service.erase(EraseOrder(delivery=delivery))).bodies in (0, 1)
+
+
+async def test_erasing_a_peer_spares_what_waits(stage: Stage) -> None:
+    line = await stage.account()
+    await line.hear("hello")
+    await stage.offer("answer", turn_id=stage.hub.turns[0])
+    await stage.final(await stage.send("sent"))
+    await stage.service.pause(PauseOrder(scope="main"))
+    waiting = await stage.send("waits")
+    gone = await stage.service.erase(EraseOrder(peer="weixin:main"))
+    assert gone.bodies >= 4  # the message, its token, the answer, the push
+    assert (await stage.service.waiting(waiting)).text == "waits"
+    kept = await stage.log.expired("weixin:main", stage.clock.now() + 1)
+    assert list((await stage.log.bodies(b for _, b in kept)).values()) == ["waits"]
+    await stage.service.resume(ResumeOrder(scope="main"))
+    assert (await stage.service.delivery(waiting)).state == "queued", "its token is gone, too"
+    await line.hear("again")
+    assert (await stage.final(waiting)).state == "delivered"
+
+
+async def test_an_expired_text_cannot_be_sent_again(stage: Stage) -> None:
+    await stage.account(policy=Policy(notice_after_ms=0))
+    await stage.service.pause(PauseOrder(scope="main"))
+    delivery = await stage.send("news")
+    await DROP(stage, (delivery,))
+    await stage.service.erase(EraseOrder(delivery=delivery))
+    with pytest.raises((WrongState, UnknownDelivery)):
+        await RETRY(stage, (delivery,))
