@@ -186,6 +186,11 @@ class Doing:
 
     def _sleep(self, command: Command) -> None:
         """The machine sleeps, or somebody stops the process, for a moment or for hours; the channel goes on."""
+        self._message(command)  # just then somebody writes, and there is something to send
+        for n in range(command.a % 3):
+            self._world.submit(
+                f"weixin:{self._name(n)}:{self._peer(n)}", "", "api", self._world.text("push"), "completed"
+            )
         for_ms = (command.b % 500, command.b % 20_000, command.b * 100)[command.c % 3]
         self._world.fuse(command.a % 60, partial(self._pause_serving, for_ms))
 
