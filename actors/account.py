@@ -78,7 +78,7 @@ class Account:
         self.address, self.scheduler, self.log, self.hub = address, scheduler, log, hub
         self.view = view
         self.access = access
-        self.logged_out = True  # nobody may try to send, whatever the log says of the login
+        self.shut = True  # the channel is not open: nobody may try to send, whatever the log says of the login
         self.owner = ""  # the channel's id of the person who logged in
         self.state = BotState()  # the bot's, for its peers to look at
         self.cursor_kept_at: Millis = 0  # when the log last heard of the cursor
@@ -158,14 +158,14 @@ class Account:
         self.view = msgspec.structs.replace(
             self.view,
             generation=state.generation,
-            login_lost=self.logged_out or state.login_lost is not None,
+            login_lost=self.shut or state.login_lost is not None,
             policy=state.policy,
             policy_id=state.policy_id,
         )
 
-    def mark_lost(self) -> None:
-        """The login is gone, or known to be before that is durable: nobody may try to send until there is one."""
-        self.logged_out = True
+    def shut_off(self) -> None:
+        """The channel is closed, or about to be: nobody may try to send until it is open again."""
+        self.shut = True
         self.view = msgspec.structs.replace(self.view, login_lost=True)
 
     def agents_changed(self) -> None:

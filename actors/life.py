@@ -307,11 +307,13 @@ class AccountLife:
             self.account.peers.abort_all()
 
     async def _close_link(self) -> None:
+        account = self.account
+        account.shut_off()
         await self._cancel("inlet")
         link, self._link = self._link, None
         if link is not None:
             await link.outlet.close()
-            self.account.outlet = None
+            account.outlet = None
 
     async def _released(self) -> None:
         """The fence had the link closed; wait for it, so that nothing of it reaches into the next life."""

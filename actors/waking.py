@@ -110,7 +110,7 @@ async def begin(account: Account, policy: Policy, credentials: Credentials | Non
         owner=owner,
     )
     await account.peers.ask(bot_stream(account.address), command)
-    account.logged_out = credentials is None
+    account.shut = credentials is None
     account.learn(account.state)
     if credentials is None:
         return "login_needed"
@@ -119,7 +119,7 @@ async def begin(account: Account, policy: Policy, credentials: Credentials | Non
 
 def lose(account: Account, gone: LoginGone) -> None:
     """The channel says that the login is gone: nobody tries to send any more, and the log hears of it."""
-    account.mark_lost()
+    account.shut_off()
     account.peers.tell(bot_stream(account.address), Lose(gone))
 
 

@@ -6,6 +6,10 @@ import os
 import socket
 
 
+WAIT_S = 0.1
+"""How long we wait for a supervisor whose queue is full; the gateway must not stand still because it does."""
+
+
 def notify(*lines: str) -> bool:
     """Send state lines such as `READY=1`; False when nobody supervises us, or the supervisor cannot be reached."""
     place = os.environ.get("NOTIFY_SOCKET", "")
@@ -14,6 +18,7 @@ def notify(*lines: str) -> bool:
     address = "\0" + place[1:] if place.startswith("@") else place
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
+            out.settimeout(WAIT_S)
             out.connect(address)
             out.sendall("\n".join(lines).encode())
     except OSError:

@@ -224,6 +224,18 @@ async def test_a_stop_while_the_log_is_full_has_an_end(stage: Stage, monkeypatch
     assert stage.lives["main"].state == "stopped"
 
 
+async def test_a_stop_tries_nothing_any_more(stage: Stage) -> None:
+    """The last event of the bot wakes its peers; what is due waits for the next start."""
+    line = await stage.account()
+    await line.hear("hello")
+    line.links[0].outlet.earliest = lambda _stream, now: now + 1_000  # type: ignore[method-assign]
+    await stage.send("waits for its place in the pace")
+    await stage.lives["main"].stop("test")
+    assert await stage.events(SendRequested) == []
+    await stage.lives["main"].start()
+    await stage.until(lambda: line.orders)
+
+
 async def test_a_stop_drops_no_messages(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     line = await stage.account()
     await line.hear("hello")
