@@ -23,7 +23,7 @@ from scripts.running import logs
 from scripts.running.notify import notify, watchdog_ms
 from scripts.running.process import GatewayProcess, running
 from scripts.verbs import start, verb
-from store.errors import CannotOpen
+from store.errors import CannotOpen, StoreError
 
 logger = logging.getLogger("replyledger")
 
@@ -93,8 +93,11 @@ async def _watchdog(process: GatewayProcess) -> None:
     """Tells the supervisor that the loop turns and the log answers."""
     every_ms = watchdog_ms()
     while every_ms:
-        await process.log.position()
-        notify("WATCHDOG=1")
+        try:
+            await process.log.position()
+            notify("WATCHDOG=1")
+        except StoreError as error:
+            logger.error("the log does not answer, so the supervisor is not told that all is well: %s", error)
         await asyncio.sleep(every_ms / 1000)
 
 

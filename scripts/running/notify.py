@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 
-
 WAIT_S = 0.1
 """How long we wait for a supervisor whose queue is full; the gateway must not stand still because it does."""
 

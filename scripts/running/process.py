@@ -82,7 +82,7 @@ class GatewayProcess:
         )
         self._desk.gateway = self.service
         self._tidings = Tidings()
-        self._retention = Retention(self.lives, log, scheduler, config.bodies_ms)
+        self._retention = Retention(self.lives, log, scheduler, config.bodies_ms, self._log_failed)
         self._accounts = {account.name: account for account in config.accounts}
         for account in config.accounts:
             self.lives[account.name] = self._life(account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from actors.deciding.commands import ExpireBodies
 from actors.life import AccountLife
@@ -13,7 +13,7 @@ from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import Scheduler
 from events.base import Millis
 from events.bot import DAY_MS, HOUR_MS
-from store.errors import AppendRefused
+from store.errors import AppendRefused, LogFailed
 from store.log import Log
 
 logger = logging.getLogger("replyledger.retention")
@@ -27,7 +27,15 @@ MESSAGE_KEYS_MS = 35 * DAY_MS
 class Retention:
     """Runs once after the start and then every hour."""
 
-    def __init__(self, lives: Mapping[str, AccountLife], log: Log, scheduler: Scheduler, bodies_ms: Millis) -> None:
+    def __init__(
+        self,
+        lives: Mapping[str, AccountLife],
+        log: Log,
+        scheduler: Scheduler,
+        bodies_ms: Millis,
+        on_log_failed: Callable[[BaseException], None] = lambda _error: None,
+    ) -> None:
+        self._on_log_failed = on_log_failed
         self._lives, self._log, self._scheduler, self._bodies_ms = lives, log, scheduler, bodies_ms
         self._task: asyncio.Task[None] | None = None
         self._erased = 0  # texts that may still be in the log's files
@@ -44,6 +52,7 @@ class Retention:
 
     def _run(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._round(), name="retention")
+        self._task.add_done_callback(self._ended)
         self._scheduler.call_at(self._scheduler.clock.now() + EVERY_MS, self._again)
 
     def _again(self) -> None:
@@ -53,6 +62,13 @@ class Retention:
             self._run()
         else:  # a long round, or a clock that jumped: what it leaves is for the next
             self._scheduler.call_at(self._scheduler.clock.now() + EVERY_MS, self._again)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            logger.error("nothing more was forgotten this hour", exc_info=error)
+        if isinstance(error, LogFailed):
+            self._on_log_failed(error)
 
     async def _round(self) -> None:
         now = self._scheduler.clock.now()

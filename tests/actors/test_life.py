@@ -228,7 +228,7 @@ async def test_a_stop_tries_nothing_any_more(stage: Stage) -> None:
     """The last event of the bot wakes its peers; what is due waits for the next start."""
     line = await stage.account()
     await line.hear("hello")
-    line.links[0].outlet.earliest = lambda _stream, now: now + 1_000  # type: ignore[method-assign]
+    line.links[0].outlet.earliest = lambda _stream, now: now + 1_000
     await stage.send("waits for its place in the pace")
     await stage.lives["main"].stop("test")
     assert await stage.events(SendRequested) == []
@@ -278,7 +278,7 @@ async def test_a_fenced_account_can_be_taken_back_at_once(stage: Stage) -> None:
         await closing.wait()
 
     first = line.links[0].outlet
-    first.close = close_slowly  # type: ignore[method-assign]
+    first.close = close_slowly
     await stage.log.claim(BOT, "i-2", stage.clock.now())
     await stage.until(lambda: stage.lives["main"].state == "fenced")
     back = asyncio.create_task(stage.service.account(AccountOrder(account="main", action="start")))
@@ -360,7 +360,7 @@ async def test_a_stop_waits_for_what_is_in_flight(stage: Stage) -> None:
         line.answer(Accepted(message_id="m1"))
         await close()
 
-    outlet.close = answered_at_the_last_moment  # type: ignore[method-assign]
+    outlet.close = answered_at_the_last_moment
     await stage.lives["main"].stop("test")
     assert (await stage.service.delivery(delivery)).state == "delivered"
     assert await stage.events(SendFailed) == []
@@ -451,7 +451,7 @@ async def test_a_step_that_meets_the_fence_leaves_the_account_fenced(stage: Stag
     await stage.log.claim(BOT, "i-2", stage.clock.now())
     stage.clock.step_wall(120_000)
     await stage.until(lambda: life.state != "running")
-    stage.log.epoch = held  # type: ignore[method-assign]
+    stage.log.epoch = held
     await stage.until(lambda: stage.lines["main"].links[0].outlet.closed)
     assert life.state == "fenced"
     assert [s for _, s in stage.states] == ["starting", "running", "fenced"]

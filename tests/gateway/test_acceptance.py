@@ -101,7 +101,7 @@ async def test_a_crash_between_two_peers_is_made_good_by_repetition(
     async def die_at_the_second(place: object, command: object) -> object:
         if await first.events(TurnCompleted):
             raise RuntimeError("killed")
-        return await asked(place, command)  # type: ignore[arg-type]
+        return await asked(place, command)
 
     monkeypatch.setattr(acceptance, "ask", die_at_the_second)
     with pytest.raises(RuntimeError, match="killed"):
@@ -145,7 +145,7 @@ async def test_concurrent_posters_of_one_turn_with_two_texts(log: Log, stages: S
         stage.offer("one", turn_id="t1"), stage.offer("two", turn_id="t1"), return_exceptions=True
     )
     assert [isinstance(a, TurnConflict) for a in answers] == [False, True]
-    await stage.final(answers[0].deliveries[0].delivery)  # type: ignore[union-attr]
+    await stage.final(answers[0].deliveries[0].delivery)
     assert line.texts == ["one"]
 
 

@@ -92,7 +92,7 @@ async def test_a_delivery_by_the_beginning_of_its_id(stage: Stage) -> None:
 
 async def forecast_then_do(stage: Stage, text: str, **fields: object) -> tuple[object, object]:
     before = await stage.log.position()
-    run = await stage.service.dry_run(TurnOffer(to="weixin:main", text=text, **fields))  # type: ignore[arg-type]
+    run = await stage.service.dry_run(TurnOffer(to="weixin:main", text=text, **fields))
     assert await stage.log.position() == before, "a dry run changes nothing"
     accepted = await stage.offer(text, **fields)
     (forecast,), (view,) = run.forecasts, accepted.deliveries

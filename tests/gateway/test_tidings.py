@@ -6,7 +6,7 @@ import pytest
 
 from actors.gateway.tidings import Tiding, Tidings
 from events.backlog import Output
-from events.base import Carried, Event, Recorded
+from events.base import Carried, Event, Kind, Recorded
 from events.peer import (
     ChargeNote,
     MessageReceived,
@@ -24,10 +24,10 @@ LAST = Carried(output="d-2", start=4, end=8, total=8)
 OUTPUT = Output(output="d-3", turn_id="t", body="b", total=4, accepted_at=1, origin="api")
 
 
-def requested(*carried: Carried) -> SendRequested:
+def requested(*carried: Carried, kind: Kind = "push") -> SendRequested:
     return SendRequested(
         request="r-1",
-        kind="push",
+        kind=kind,
         body="b",
         total=4,
         digest="x",
@@ -67,6 +67,19 @@ def test_outcomes(carried: tuple[Carried, ...], outcome: Event, expected: list[t
     assert [(t.delivery, t.state) for t in begun] == [(c.output, "requested") for c in carried]
     assert [(t.delivery, t.state) for t in tell(tidings, outcome)] == expected
     assert tell(tidings, outcome) == [], "an outcome is told once"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("push", [Tiding("d-2", "delivered", "its first 4 of 8 bytes were delivered; the rest is retrievable")]),
+        ("answer", []),
+    ],
+)
+def test_a_push_that_was_cut_is_over_and_an_answer_goes_on(kind: Kind, told: list[Tiding]) -> None:
+    tidings = Tidings()
+    tell(tidings, requested(FIRST, kind=kind))
+    assert tell(tidings, SendSucceeded(request="r-1", message_id="m")) == told
 
 
 def test_what_never_leaves() -> None:

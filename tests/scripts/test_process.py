@@ -22,7 +22,7 @@ from scripts.configuration.config import load
 from scripts.exits import ConfigRefused, ExitCode, Failed, Replaced
 from scripts.exits import LoginGone as LoginGoneStop
 from scripts.running.process import changed_by_restart
-from store.errors import LogFailed
+from store.errors import LogFailed, LogUnreadable
 from store.sqlite import SqliteLog
 from tests.scripts.gateway_here import GatewayHere
 
@@ -121,7 +121,7 @@ async def test_a_log_that_fails_ends_it_with_1_and_everything_is_released(
     def fail(_prepared: object) -> None:
         raise LogFailed("the disk is gone")
 
-    here.process.log._core.append_group = fail  # type: ignore[method-assign,assignment]
+    here.process.log._core.append_group = fail
     with pytest.raises(LogFailed):
         await here.process.service.accept_turn(TurnOffer(to="weixin:main", text="news"))
     code = await asyncio.wait_for(task, 20)
@@ -138,7 +138,7 @@ async def test_a_second_term_ends_it_at_once(here: GatewayHere, monkeypatch: pyt
     monkeypatch.setattr(run_module.os, "_exit", ended.append)
     task = await here.start(monkeypatch)
     stop = asyncio.Event()
-    here.line.links[0].outlet.close = stop.wait  # type: ignore[method-assign,assignment]
+    here.line.links[0].outlet.close = stop.wait
     os.kill(os.getpid(), signal.SIGTERM)
     await here.until(lambda: here.process.service.stopping)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -284,3 +284,24 @@ async def test_a_supervisor_hears_ready_watchdog_and_stopping(
         await listen("WATCHDOG=1")
         await terminate(task)
         await listen("STOPPING=1")
+
+
+async def test_a_log_that_does_not_answer_is_told_and_the_watchdog_goes_on(
+    here: GatewayHere, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", "4000")
+    monkeypatch.delenv("WATCHDOG_PID", raising=False)
+    task = await here.start(monkeypatch)
+    real, asked = here.process.log.position, 0
+
+    async def once_in_vain() -> int:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise LogUnreadable("the disk does not answer")
+        return await real()
+
+    here.process.log.position = once_in_vain
+    await here.until(lambda: asked > 1)
+    assert "the log does not answer" in caplog.text
+    assert await terminate(task) is ExitCode.DONE

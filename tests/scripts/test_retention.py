@@ -14,6 +14,7 @@ from events.base import Millis
 from events.bot import DAY_MS, Policy
 from events.peer import BodyErased
 from scripts.running.retention import EVERY_MS, MESSAGE_KEYS_MS, Retention
+from store.errors import LogFailed
 from store.memory import MemoryLog
 from store.sqlite import SqliteLog
 from tests.gateway.stage import NOON, Stage
@@ -149,4 +150,22 @@ async def test_a_refusal_is_told_and_the_next_round_tries_again(caplog: pytest.L
     with caplog.at_level(logging.WARNING):
         await one_round(stage)
     assert "nothing was forgotten this hour" in caplog.text
+    await stage.close()
+
+
+class FailingLog(MemoryLog):
+    """A log whose commit fails where nobody but retention asked for it."""
+
+    async def prune_keys(self, account: str, source: str, before: Millis) -> int:
+        raise LogFailed("the disk is gone")
+
+
+async def test_a_failed_log_ends_the_process_also_from_here(caplog: pytest.LogCaptureFixture) -> None:
+    stage = Stage(FailingLog())
+    await stage.account()
+    retention = Retention(stage.lives, stage.log, stage.scheduler, BODIES_MS, stage.failures.append)
+    retention.start()
+    await stage.until(lambda: stage.failures)
+    assert isinstance(stage.failures[0], LogFailed)
+    assert "nothing more was forgotten" in caplog.text
     await stage.close()

@@ -1,0 +1,78 @@
+"""The log as actors see it on the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.logport import LoopLog
+from events.base import Recorded
+from events.peer import SessionBound
+from store.errors import Fenced, LogFailed
+from store.memory import MemoryLog
+from store.records import Appended, Batch, Body, Key, Write
+
+BOT, STREAM = "weixin:main", "peer-0123456789abcdef0123456789abcdef"
+
+
+def batch(epoch: int = 1) -> Batch:
+    return Batch(
+        account=BOT,
+        epoch=epoch,
+        at=1,
+        writes=(Write(STREAM, 0, (SessionBound(session="s"),)),),
+        bodies=(Body(id="b-1", stream=STREAM, kind="output", text="hello", at=1),),
+        keys=(Key(source="message", key="id:1"),),
+    )
+
+
+class FailingLog(MemoryLog):
+    async def append(self, batch: Batch) -> Appended:
+        raise LogFailed("the disk is gone")
+
+
+async def test_what_is_appended_is_told_once_and_can_be_read() -> None:
+    log, told, failed = MemoryLog(), list[tuple[Recorded, ...]](), list[BaseException]()
+    await log.claim(BOT, "i-1", 1)
+    port = LoopLog(log, failed.append, told.append)
+    appended: Any = await port.append(batch())
+    assert told == [appended.recorded]
+    assert await port.read(STREAM, 0) == appended.recorded
+    assert await port.read(STREAM, 1) == ()
+    assert await port.bodies(["b-1", "b-2"]) == {"b-1": "hello"}
+    assert await port.taken(BOT, "message", ["id:1", "id:2"]) == {"id:1"}
+    await port.put_snapshot(STREAM, 1, "f", b"state")
+    assert await port.snapshot(STREAM, "f") == (1, b"state")
+    assert await port.snapshot(STREAM, "g") is None
+    assert port.salt == log.salt
+    assert (len(told), failed) == (1, [])
+
+
+async def test_a_refusal_is_the_askers_and_no_end() -> None:
+    log, failed = MemoryLog(), list[BaseException]()
+    await log.claim(BOT, "i-1", 1)
+    told: list[Any] = []
+    with pytest.raises(Fenced):
+        await LoopLog(log, failed.append, told.append).append(batch(epoch=0))
+    assert (told, failed) == ([], [])
+
+
+async def test_a_failed_commit_is_also_told_to_the_process() -> None:
+    failed: list[BaseException] = []
+    with pytest.raises(LogFailed):
+        await LoopLog(FailingLog(), failed.append).append(batch())
+    assert [str(e) for e in failed] == ["the disk is gone"]
+
+
+async def test_an_append_goes_on_when_nobody_waits_for_it_any_more() -> None:
+    """Its task is the port's own; whoever asked may be gone."""
+    log, told = MemoryLog(), list[Any]()
+    await log.claim(BOT, "i-1", 1)
+    port = LoopLog(log, told.append, told.append)
+    port.append(batch())
+    async with asyncio.timeout(5):
+        while not told:
+            await asyncio.sleep(0)
+    assert await log.position() == 2
