@@ -6,10 +6,10 @@ from typing import Any
 
 from actors import waking
 from actors.account import Account, Offer
-from actors.bot import Begin, Deliver
+from actors.bot import Deliver
 from actors.deciding.commands import AcceptTurn
 from actors.deciding.view import BotView
-from actors.ports import Inbound, Outcome, Polled, SendOrder
+from actors.ports import Credentials, Inbound, Outcome, Polled, SendOrder
 from actors.runtime.directory import Directory
 from events.base import Recorded
 from events.bot import Policy
@@ -20,6 +20,7 @@ from tests.world.machine import Machine, WorldScheduler
 
 NOW = 1_750_000_000_000
 ADDRESS = Address("weixin", "main")
+LOGIN = Credentials(token="secret", base_url="http://localhost", user_id="owner")
 BOT = bot_stream(ADDRESS)
 
 
@@ -83,7 +84,9 @@ class FakeHub:
 class Stage:
     """One account, claimed, with a login; `disk` outlives it."""
 
-    def __init__(self, disk: MemoryDisk | None = None, *, policy: Policy | None = None, login: str = "login") -> None:
+    def __init__(
+        self, disk: MemoryDisk | None = None, *, policy: Policy | None = None, login: Credentials | None = LOGIN
+    ) -> None:
         self.scheduler = WorldScheduler(1, NOW if disk is None or not disk.committed else disk.committed[-1].at)
         self.machine = Machine(self.scheduler, "one")
         self.disk = disk or MemoryDisk()
@@ -108,8 +111,7 @@ class Stage:
         log: Any = self.log
         self.wait(waking.claim(self.account, log, instance="i-1"))
         self.wait(waking.recall(self.account, log))
-        self.account.owner = "owner"
-        self.ask(BOT, Begin(policy=self.policy, policy_id="p-1", credentials=login))
+        self.begun = self.wait(waking.begin(self.account, self.policy, login))
 
     def _fenced(self) -> None:
         self.fenced += 1

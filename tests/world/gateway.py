@@ -178,6 +178,7 @@ class Life:
             self.state = "stopped"
 
     async def _close_link(self) -> None:
+        self.account.shut_off()
         inlet, outlet, self.inlet, self.outlet = self.inlet, self.outlet, None, None
         if inlet is not None:
             inlet.closed = True

@@ -19,11 +19,11 @@ CAUGHT_WITHIN: dict[str, int] = {
     "quota_off_by_one": 1,
     "no_reserve": 1,
     "over_limiting": 1,
-    "no_fence_in_log": 15,
+    "no_fence_in_log": 1,
     "no_versions": 3,
     "agenda_not_written": 1,
     "stale_left_open": 1,
-    "stale_given_back": 4,
+    "stale_given_back": 16,
     "sent_late": 2,
     "cursor_before_message": 4,
     "no_dedupe": 1,
@@ -32,8 +32,7 @@ CAUGHT_WITHIN: dict[str, int] = {
     "newest_expires": 1,
     "lost_remainder": 1,
     "answers_newest_first": 1,
-    "refused_is_lost": 1,
-    "wakes_never": 4,
+    "wakes_never": 1,
     "forgets_waiting": 4,
     "acts_before_durable": 1,
 }
@@ -43,6 +42,7 @@ MARGIN = 25
 """Further seeds that a mutant gets: a change of the plans moves the seeds that catch it."""
 
 FOCUSED: dict[str, tuple[frozenset[str], int]] = {
+    "refused_is_lost": (frozenset({"refuse", "caches"}), 60),
     "no_fence_at_outlet": (frozenset({"second", "slow_net"}), 60),
     "group_not_isolated": (frozenset({"slow_log", "duplicates"}), 60),
 }
