@@ -77,6 +77,17 @@ async def test_a_wait_outlasts_what_is_not_final_and_several_may_wait(stage: Sta
     assert [(await w).state for w in waiting] == ["delivered"] * 3
 
 
+async def test_a_wait_outlasts_the_stop_of_the_account(stage: Stage) -> None:
+    line = await stage.account()
+    delivery = await stage.send("news")
+    waiting = asyncio.create_task(stage.service.delivery(delivery, 60_000))
+    await stage.until(lambda: stage.service._waiters)
+    await stage.service.account(AccountOrder(account="main", action="restart"))
+    assert not waiting.done()
+    await line.hear("hello")
+    assert (await asyncio.wait_for(waiting, 10)).state == "delivered"
+
+
 async def test_a_delivery_by_the_beginning_of_its_id(stage: Stage) -> None:
     await stage.account()
     deliveries = [await stage.send(f"news {i}") for i in range(2)]

@@ -76,6 +76,21 @@ async def test_a_newer_instance_ends_it_with_79(here: GatewayHere, monkeypatch: 
     assert len([e for e in found if isinstance(e, BotStarted)]) == 2
 
 
+async def test_only_the_last_replaced_account_ends_it(here: GatewayHere, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.path.write_text(here.path.read_text() + '[accounts.other]\nchannel = "weixin"\n')
+    task = await here.start(monkeypatch)
+    rival = await SqliteLog.open(here.log)
+    await rival.claim("weixin:main", "i-newer", here.stage.clock.now())
+    await here.until(lambda: here.life.state == "fenced")
+    assert not task.done()
+    ready = await here.process.service.ready()
+    assert ready.reasons[0] == "weixin:main: fenced (a newer instance has claimed this account)"
+    await rival.claim("weixin:other", "i-newer", here.stage.clock.now())
+    code = await asyncio.wait_for(task, 20)
+    await rival.close()
+    assert code is ExitCode.REPLACED
+
+
 async def test_a_lost_login_ends_it_with_77_where_that_is_wanted(
     here: GatewayHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
