@@ -125,8 +125,8 @@ def _operate(draft: Draft, command: Operate) -> None:
                 draft.add(OutputDropped(output=output, reason="operator"))
             draft.reply = chosen
         case "retry" | "discard":
-            dead = (d.output for d in state.dead if d.output.body and d.output.output not in state.carried)
-            chosen = _chosen(command, tuple(dead))
+            free = (d.output for d in state.dead if d.output.output not in state.carried)
+            chosen = _chosen(command, tuple(o for o in free if o.body or command.what == "discard"))
             draft.add(OperatorActed(who=command.who, what=command.what, outputs=chosen))
             draft.reply = chosen
         case _:

@@ -16,7 +16,7 @@ from actors.deciding.commands import AcceptTurn, Ask, FinishTurn, Rehearse
 from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import BadRequest, Busy, Stopping, TooLarge, TurnConflict, Unavailable, WrongState
+from actors.gateway.errors import BadRequest, Busy, NeverFits, Stopping, TooLarge, TurnConflict, Unavailable, WrongState
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.life import AWAKE
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
@@ -72,7 +72,9 @@ class Acceptance:
             return tuple([(p, await self._rehearse_again(p, offer, inbound=kept.inbound)) for p in places])
         _check_origin(offer)
         command = Rehearse(_command(offer.turn_id or "rehearsal", offer))
-        return tuple([(p, await self.ask(p, command)) for p in await self._targets(offer)])
+        places = await self._targets(offer)
+        _check_share(places, offer)
+        return tuple([(p, await self.ask(p, command)) for p in places])
 
     async def _rehearse_again(self, place: Place, offer: TurnOffer, *, inbound: bool) -> Decision:
         delivery = delivery_id(place.stream, offer.turn_id)
@@ -101,6 +103,7 @@ class Acceptance:
         _check_origin(offer)
         places = await self._targets(offer)
         _check_running(places)
+        _check_share(places, offer)
         value = json.dumps({"streams": [p.stream for p in places]}, separators=(",", ":"))
         done: list[tuple[Place, str]] = []
         keyed: set[str] = set()
@@ -170,6 +173,18 @@ def _check_running(places: Iterable[Place]) -> None:
     for place in places:
         if place.life.state not in AWAKE:
             raise Unavailable(f"{place.life.spec.address} is {place.life.state}; nothing was accepted")
+
+
+def _check_share(places: Iterable[Place], offer: TurnOffer) -> None:
+    """A push spends one reply at least: where the policy gives pushes none, it could wait for ever."""
+    for place in places:
+        policy = place.life.account.view.policy
+        if (
+            policy.mode == "enforce"
+            and min(policy.share_replies, policy.quota_replies) == 0
+            and offer.status != "failed"
+        ):
+            raise NeverFits(f"the policy of {place.life.spec.address} gives pushes no share (share_replies = 0)")
 
 
 def _kept(known: Mapping[str, str]) -> _Kept:

@@ -276,3 +276,11 @@ def test_looking_again_changes_nothing() -> None:
     before = peer.last.due_at
     assert peer.do(Advance()).events == ()
     assert peer.last.due_at == before
+
+
+def test_a_blank_turn_can_be_taken_off_the_list() -> None:
+    peer = OnePeer().met()
+    peer.accept("t1", "  ")
+    assert peer.fate("t1") == ("skipped", "blank")
+    peer.do(Operate(what="discard", who="op", outputs=(peer.of("t1"),)))
+    assert not peer.state.dead

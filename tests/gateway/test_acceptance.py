@@ -8,7 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from actors.gateway.api import BindOrder, TurnOffer
-from actors.gateway.errors import BadRequest, TooLarge, TurnConflict, Unavailable, UnknownPeer
+from actors.gateway.errors import BadRequest, NeverFits, TooLarge, TurnConflict, Unavailable, UnknownPeer
+from events.bot import Policy
 from events.peer import TurnCompleted
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
@@ -225,3 +226,11 @@ async def test_while_one_account_of_a_session_is_stopped_nothing_is_accepted_for
     assert await stage.events(TurnCompleted) == []
     await stage.lives[stopped].start()
     assert len((await stage.service.accept_turn(offer)).deliveries) == 2
+
+
+async def test_a_push_without_any_share_is_refused_at_acceptance(stage: Stage) -> None:
+    line = await stage.account(policy=Policy(share_replies=0))
+    await line.hear("hello")
+    with pytest.raises(NeverFits):
+        await stage.offer("news", turn_id="t1")
+    assert not await stage.events(TurnCompleted)
