@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -102,7 +103,8 @@ def everything(module, source) -> list[object]:
     ]
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.timeout(400)  # each example makes a log in a file, which a busy disk makes slow
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(groups, st.lists(st.integers(0, 8), max_size=2))
 def test_random_groups(history: list[list[Batch]], claims_at: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
