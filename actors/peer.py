@@ -44,6 +44,7 @@ class Peer(Actor):
         self.state = PeerState()
         self._texts = Texts()
         self._row_due: Millis | None = None
+        self._seen = account.view  # what the last decision saw of the bot
         self._asked_at = 0  # monotonic ms before the newest append: a request's commit is never earlier, however long we were stopped
         self._typing = False  # the typing sign is shown
 
@@ -112,9 +113,10 @@ class Peer(Actor):
     def _draft(self) -> Draft:
         account, clock = self.account, self.account.scheduler.clock
         now = clock.now()
+        self._seen = account.view_of(self.stream, now)
         return Draft(
             self.state,
-            account.view_of(self.stream, now),
+            self._seen,
             stream=self.stream,
             now=now,
             texts=self._texts,
@@ -205,11 +207,13 @@ class Peer(Actor):
                     account.hub.reset(self.stream, session, resets)
         if self.state.turn is not None:
             account.hub.offer(Offer(stream=self.stream, address=account.address_of(self.stream), turn=self.state.turn))
-        account.agenda.set(self.stream, decision.wake_at)
+        now = account.scheduler.clock.now()
+        view = account.view_of(self.stream, now)
+        # A policy, a login or a pause that changed while this became durable woke only those who waited before: look again.
+        account.agenda.set(self.stream, decision.wake_at if view == self._seen else now)
         waits = self.state.waiting > 0 or self.state.open_turns > 0
         (account.waiting.add if waits else account.waiting.discard)(self.stream)
-        now = account.scheduler.clock.now()
-        lane = next_lane(self.state, account.view_of(self.stream, now), now) if waits else None
+        lane = next_lane(self.state, view, now) if waits else None
         request = self.state.request
         account.note_block(
             self.stream,

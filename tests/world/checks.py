@@ -30,6 +30,9 @@ from tests.world.server import Reply, Server, Taken
 if TYPE_CHECKING:
     from tests.world.world import World
 
+SETTLED_ROWS = 10
+"""So many rows after a change of policy or login, no decision that was taken before it is still on its way into the log."""
+
 FREE = 1 << 30
 RESIDUAL_MS = CONFIRMED_MS + READ_MS_MAX
 """How long after a takeover bytes may still leave: the fence's last look, and the look itself."""
@@ -366,7 +369,7 @@ class Checks:
 
     def _due(self, kept: AgendaRow, row: AgendaRow, account: str) -> None:
         state = self.peers[row.stream]
-        fresh = self._last_of_bot[account] < self._position_of(row.stream)
+        fresh = self._last_of_bot[account] + SETTLED_ROWS < self._position_of(row.stream)
         agentless = state.turn is not None  # no event says whether agents are connected
         if fresh and not agentless and row.due_at is not None:
             allowed = max(row.due_at, state.at + 60_000)

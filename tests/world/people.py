@@ -23,7 +23,7 @@ from actors.gateway.agent_wire import (
     Started,
 )
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import NotFound, TurnConflict, Unavailable
+from actors.gateway.errors import BadRequest, NotFound, TurnConflict, Unavailable
 from actors.runtime.timers import TimerHandle
 from events.bot import HOUR_MS
 
@@ -260,7 +260,7 @@ class Client:
             done.result()
         except Unavailable:
             self._again(offer)
-        except (NotFound, TurnConflict) as refusal:
+        except (BadRequest, NotFound, TurnConflict) as refusal:
             self._over(offer)
             self._world.checks.refused_turn(offer, refusal)
         else:
