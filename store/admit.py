@@ -212,6 +212,6 @@ def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitt
                     event=event,
                 )
             )
-        if version:
+        if write.events:
             tips[stream] = Tip(version, at, digest)
     return Admitted(prepared, rows, tips, streams, Appended(recorded=tuple(recorded)))

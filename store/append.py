@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from events.base import Millis
 from store.admit import Admitted, Facts, Known, Tip, earlier, is_blank, woken
 from store.prepare import Prepared
-from store.records import AgendaRow
+from store.records import AgendaRow, Batch
 from store.rowsql import find_rows, write_rows
 
 _EVENTS = "INSERT INTO events (position, stream, version, type, at, epoch, cause, data, digest) VALUES"
@@ -141,8 +141,17 @@ def _insert_texts(connection: sqlite3.Connection, admitted: Sequence[Admitted]) 
     write_rows(connection, _BODIES, bodies)
     keys = [(b.account, k.source, k.key, k.value, b.at) for _, b in batches for k in b.keys]
     write_rows(connection, _KEYS, keys)
-    erased = [(body, b.account) for _, b in batches for body in b.erase]
-    connection.executemany("DELETE FROM bodies WHERE id = ? AND account = ?", erased)
+    connection.executemany("DELETE FROM bodies WHERE id = ? AND account = ?", _erased([b for _, b in batches]))
+
+
+def _erased(batches: Sequence[Batch]) -> list[tuple[str, str]]:
+    """(body, account) of what the group erases: not what a later batch of it brings."""
+    erased: set[tuple[str, str]] = set()
+    for batch in batches:
+        brought = {body.id for body in batch.bodies}
+        erased = {one for one in erased if one[0] not in brought}
+        erased |= {(body, batch.account) for body in batch.erase}
+    return sorted(erased)
 
 
 def _insert_caches(connection: sqlite3.Connection, admitted: Sequence[Admitted]) -> None:

@@ -93,9 +93,13 @@ class MemoryCore:
     def append_group(self, group: Iterable[Prepared]) -> list[Outcome]:
         """Put batches into the log, each for itself. Not durable until `commit`."""
         outcomes: list[Outcome] = []
+        bodies = set(self.bodies)  # one that is erased within the group is not free within it
         for prepared in group:
+            facts = self._current()
+            facts.bodies = bodies
             try:
-                outcomes.append(self._apply(admit(prepared, self._current())))
+                outcomes.append(self._apply(admit(prepared, facts)))
+                bodies.update(body.id for body in prepared.batch.bodies)
             except AppendRefused as refusal:
                 outcomes.append(refusal)
         return outcomes

@@ -35,8 +35,13 @@ def position(core: MemoryCore) -> int:
 
 
 def position_at(core: MemoryCore, at: Millis) -> int:
-    """The last position before the first event later than `at`."""
-    return next((row.position - 1 for row in core.rows if row.at > at), len(core.rows))
+    """The last position before the first event later than `at`, by the same bisection as in SQLite: exact while the clock of the
+    log went forward, near it where a clock was set back."""
+    low, high = 0, len(core.rows)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if core.rows[middle - 1].at <= at else (low, middle - 1)
+    return low
 
 
 def bodies(core: MemoryCore, ids: Iterable[str]) -> dict[str, str]:

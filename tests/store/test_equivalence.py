@@ -6,8 +6,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from events.peer import SessionBound, SessionReset
 from store import memory_queries, queries
@@ -83,7 +84,7 @@ def told(outcome: Outcome) -> object:
     return outcome if isinstance(outcome, Appended) else (type(outcome).__name__, str(outcome))
 
 
-def everything(module, source) -> list[object]:
+def everything(module, source, ids: tuple[str, ...]) -> list[object]:
     return [
         module.page(source, 0, 0, 1000),
         module.row_page(source, 0, 1000),
@@ -92,7 +93,7 @@ def everything(module, source) -> list[object]:
         module.claims(source),
         module.bindings(source),
         module.accounts_of(source),
-        module.bodies(source, FEW),
+        module.bodies(source, ids),
         [module.position_at(source, at) for at in (0, 50)],
         [module.key(source, s, k) for s in ("turn", "message") for k in FEW],
         [module.key_prefix(source, s, "", 20) for s in ("turn", "message")],
@@ -104,7 +105,12 @@ def everything(module, source) -> list[object]:
 
 
 @pytest.mark.timeout(400)  # each example makes a log in a file, which a busy disk makes slow
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    phases=(Phase.explicit, Phase.reuse, Phase.generate),
+)
 @given(groups, st.lists(st.integers(0, 8), max_size=2))
 def test_random_groups(history: list[list[Batch]], claims_at: list[int]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -116,15 +122,31 @@ def test_random_groups(history: list[list[Batch]], claims_at: list[int]) -> None
             sqlite.connection.close()
 
 
+def unique(history: list[list[Batch]]) -> tuple[list[list[Batch]], tuple[str, ...]]:
+    """The same history with every body under an id of its own, as the ids of a gateway are, and every erasure of the newest."""
+    newest: dict[str, str] = {}
+    groups = []
+    for group in history:
+        groups.append([])
+        for batch in group:
+            named = {body.id: f"{body.id}{len(newest)}{sum(map(len, groups))}" for body in batch.bodies}
+            newest.update(named)
+            bodies = tuple(replace(body, id=named[body.id]) for body in batch.bodies)
+            erase = tuple(newest.get(one, one) for one in batch.erase)
+            groups[-1].append(replace(batch, bodies=bodies, erase=erase))
+    return groups, tuple({body.id for group in groups for batch in group for body in batch.bodies})
+
+
 def live_through(sqlite: SqliteCore, memory: MemoryCore, history: list[list[Batch]], claims_at: list[int]) -> None:
     for core in (sqlite, memory):
         core.claim(ACCOUNTS[0], "i", 1)
         core.claim(ACCOUNTS[1], "i", 1)
+    history, ids = unique(history)
     for number, group in enumerate(history):
         if number in claims_at:
             assert sqlite.claim(ACCOUNTS[0], "j", 9, "p", True) == memory.claim(ACCOUNTS[0], "j", 9, "p", True)
         outcomes = [[told(o) for o in core.append_group([prepare(b) for b in group])] for core in (sqlite, memory)]
         assert outcomes[0] == outcomes[1]
     assert sqlite.prune_keys(ACCOUNTS[0], "message", 25) == memory.prune_keys(ACCOUNTS[0], "message", 25)
-    assert everything(queries, sqlite.connection) == everything(memory_queries, memory)
+    assert everything(queries, sqlite.connection, ids) == everything(memory_queries, memory, ids)
     assert queries.meta(sqlite.connection) == memory.meta
