@@ -101,7 +101,7 @@ class AgentListener:
         """Listen; return where (the port that port 0 became). Raises OSError when the port is in use."""
         limits, ping_s = self._limits, self._limits.ping_ms / 1000
         logger = logging.getLogger("replyledger.websockets")
-        logger.setLevel(logging.INFO)  # below that the library writes tokens and texts
+        logger.setLevel(max(logging.INFO, logging.getLogger().level))  # below that the library writes tokens and texts
         self._server = await serve(
             self._handle,
             self._listen.host,

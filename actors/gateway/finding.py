@@ -74,7 +74,9 @@ class Finder:
         if life is not None and stream is None:
             self._check_recalled(life)
         if life is None or stream is None:
-            raise UnknownPeer(f"no peer has the address {address}", path=path, near=nearest(address, self.addresses()))
+            bots = (x.spec.address.bot for x in self.lives.values())
+            near = nearest(address, [*bots, *self.addresses()])
+            raise UnknownPeer(f"no peer has the address {address}", path=path, near=near)
         return Place(life, stream)
 
     def check_recalled(self) -> None:

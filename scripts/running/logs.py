@@ -30,3 +30,4 @@ def set_up(form: str, level: str) -> None:
     text = logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     handler.setFormatter(JsonLines() if form == "json" else text)
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.getLogger("aiosqlite").setLevel(logging.WARNING)  # tells of every single call

@@ -95,3 +95,19 @@ async def test_while_an_account_is_about_to_start_its_peers_are_not_unknown() ->
     finally:
         await life.stop("test")
         scheduler.close()
+
+
+async def test_a_mistyped_account_finds_the_right_one_near() -> None:
+    scheduler = LoopScheduler(clock=ManualClock(1_000))
+    log = MemoryLog()
+    process = Process(log=log, scheduler=scheduler, hub=NoAgents(), instance="i-new")
+    spec = AccountSpec(address=Address("weixin", "main"), policy=Policy())
+    nothing: Any = lambda *_: None  # noqa: E731
+    life = AccountLife(spec, process, open_link=nothing, logins=NoLogin(), on_state=nothing, on_change=nothing)
+    try:
+        with pytest.raises(UnknownPeer) as refused:
+            Finder({"main": life}, log).place("weixin:mian")
+        assert "weixin:main" in refused.value.near
+    finally:
+        await log.close()
+        scheduler.close()
