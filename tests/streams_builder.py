@@ -10,7 +10,7 @@ import msgspec
 from events import bot, codec, peer
 from events.backlog import Output
 from events.base import Carried, Event, Kind, Recorded
-from events.streams import bot_stream, delivery_id, parse_address, peer_stream
+from events.streams import bot_stream, delivery_id, fingerprint, parse_address, peer_stream
 from store.log import Log
 from store.records import ANY, AddressRow, Batch, Body, Key, Write
 
@@ -23,6 +23,10 @@ ACCOUNT = "weixin:main"
 BOT = bot_stream(parse_address(ACCOUNT))
 ANN = peer_stream("a" * 16)
 BEN = peer_stream("b" * 16)
+
+
+SALT = b"a salt for tests"
+"""The salt of the logs that tests make."""
 
 
 class Streams:
@@ -178,7 +182,7 @@ class Streams:
             kind=kind,
             body=f"b-{name}",
             total=sum(c.end - c.start for c in carried),
-            digest="0" * 32,
+            digest=fingerprint(SALT, "rendered"),
             client_id=f"c-{name}",
             login=1,
             token=f"k-{message}",

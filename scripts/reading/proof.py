@@ -11,6 +11,7 @@ from events.peer import SessionBound, SessionUnbound
 from scripts.errors import Misused
 from scripts.printing import Printer
 from scripts.reading.names import read_names
+from scripts.reading.texts import changed_texts
 from scripts.reading.world import World, view_of
 from store.caches import AgendaOf, compare
 from store.chain import Root, parse_root
@@ -56,18 +57,28 @@ async def print_proof(reader: Reader, against: Root | None, printer: Printer) ->
     verdict = await verify(reader, against)
     for finding in verdict.findings:
         printer.row(finding, f"position {finding.position}, {finding.stream}: {finding.what}")
+    changed = await _print_changed_texts(reader, printer) if verdict.count == 0 else 0
     if verdict.count > len(verdict.findings):
         printer.talk(f"and {verdict.count - len(verdict.findings)} more findings")
     proof = Proof(
-        sound=verdict.sound,
+        sound=verdict.sound and not changed,
         rows=verdict.rows,
         streams=verdict.streams,
         root=str(verdict.root),
         extends=verdict.extends,
-        findings=verdict.count,
+        findings=verdict.count + changed,
     )
     printer.row(proof, _verdict_text(proof))
-    return verdict.sound
+    return proof.sound
+
+
+async def _print_changed_texts(reader: Reader, printer: Printer) -> int:
+    """Sent texts that are not what was sent; they are looked at once the events that speak of them can be believed."""
+    count = 0
+    async for finding in changed_texts(reader):
+        count += 1
+        printer.row(finding, f"position {finding.position}, {finding.stream}: {finding.what}")
+    return count
 
 
 def _verdict_text(proof: Proof) -> str:
@@ -76,7 +87,11 @@ def _verdict_text(proof: Proof) -> str:
         True: "; it extends the published root",
         False: "; it does NOT extend the published root: events before it are missing or were changed",
     }[proof.extends]
-    found = "every digest fits" if proof.findings == 0 else f"{proof.findings} findings"
+    found = (
+        "every digest fits, and every text that was sent and not erased is as it was"
+        if proof.findings == 0
+        else f"{proof.findings} findings"
+    )
     return f"{proof.rows} events in {proof.streams} streams, {found}{extends}\n{proof.root}"
 
 

@@ -296,3 +296,17 @@ def test_doctor_stops_at_a_configuration_that_is_refused(run: Run, home: Path) -
     code, out, _ = run("doctor", "--json")
     assert (code, [row["state"] for row in rows(out)]) == (1, ["bad"])
     assert "chanel" in rows(out)[0]["found"]
+
+
+def test_a_sent_text_that_was_changed_or_taken_away_is_found(run: Run, home: Path) -> None:
+    assert run("audit", "--verify")[0] == 0
+    con = sqlite3.connect(home / "state" / LOG_FILE, isolation_level=None)
+    con.execute("UPDATE bodies SET text = 'forged' WHERE id = (SELECT min(id) FROM bodies WHERE kind = 'rendered')")
+    code, out, _ = run("audit", "--verify")
+    assert code == 1
+    assert "was changed" in out
+    con.execute("DELETE FROM bodies WHERE kind = 'rendered'")
+    con.close()
+    code, out, _ = run("audit", "--verify")
+    assert code == 1
+    assert "is gone" in out
