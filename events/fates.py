@@ -99,6 +99,7 @@ class Fates:
             track = self._accept(output, on)
             track.lane = "push" if event.what == "retry" and track.output.origin != "inbound" else "answer"
             track.waiting, track.ended, track.since = True, None, on.at
+            track.spans = [s for s in track.spans if s.start < output.start]  # what is sent anew tells anew
             track.waits.append(Wait(at=on.at, why=event.what))
 
     def _erased(self, event: peer.BodyErased, on: Recorded) -> None:

@@ -319,3 +319,12 @@ def test_an_output_has_one_fate_and_the_state_agrees(data: st.DataObject) -> Non
     for _ in range(data.draw(st.integers(1, 25))):
         walk.step()
         compare(walk.fold(), history(walk.streams.of(ANN)))
+
+
+def test_an_unknown_output_that_is_sent_anew_and_confirmed_is_delivered() -> None:
+    streams = pushed().unknown("r1")
+    assert fated(streams, "t1")[0] == "unknown"
+    streams.add(ANN, peer.OperatorActed(who="op", what="retry", outputs=(streams.output("t1"),)))
+    assert fated(streams, "t1")[0] == "queued"
+    streams.request("r2", "t1", share=2).ok("r2")
+    assert fated(streams, "t1") == ("delivered", "", streams.output("t1").total)
