@@ -104,6 +104,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     simulated: bool = False
     on_log_failed: Callable[[BaseException], None] = lambda _error: None  # the process must end
     on_appended: Callable[[tuple[Recorded, ...]], None] = lambda _recorded: None  # told once of every event
+    on_log_busy: Callable[[str], None] = lambda _why: None  # why the log takes nothing right now, "" = it does again
 
 
 class AccountLife:
@@ -334,7 +335,7 @@ class AccountLife:
         account = Account(
             spec.address,
             scheduler=process.scheduler,
-            log=LoopLog(process.log, process.on_log_failed, process.on_appended),
+            log=LoopLog(process.log, process.on_log_failed, process.on_appended, process.on_log_busy),
             hub=process.hub,
             view=BotView(
                 account=spec.address.bot,

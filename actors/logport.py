@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from actors.runtime.futures import FutureLike
 from events.base import Recorded
-from store.errors import LogFailed
+from store.errors import LogBusy, LogFailed
 from store.log import Log
 from store.records import Appended, Batch
 
@@ -54,8 +54,10 @@ class LoopLog:
         log: Log,
         on_failed: Callable[[BaseException], None],
         on_appended: Callable[[tuple[Recorded, ...]], None] = lambda _recorded: None,
+        on_busy: Callable[[str], None] = lambda _why: None,
     ) -> None:
-        self._log, self._on_failed, self._on_appended = log, on_failed, on_appended
+        self._log, self._on_failed, self._on_appended, self._on_busy = log, on_failed, on_appended, on_busy
+        self._busy = False
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @property
@@ -99,5 +101,11 @@ class LoopLog:
         error = None if task.cancelled() else task.exception()
         if isinstance(error, LogFailed):
             self._on_failed(error)
+        elif isinstance(error, LogBusy):
+            self._busy = True
+            self._on_busy(str(error))
         elif error is None and isinstance(appended := task.result(), Appended):
+            if self._busy:
+                self._busy = False
+                self._on_busy("")
             self._on_appended(appended.recorded)

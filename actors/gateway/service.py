@@ -60,6 +60,7 @@ class Service:
         self._instances = Instances(log)
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
+        self.log_trouble = ""  # why the log takes nothing right now
 
     def changed(self, stream: str) -> None:
         """A peer's state changed: whoever waits for one of its deliveries looks again."""
@@ -374,6 +375,8 @@ class Service:
         """Whether every account can do its work."""
         troubles = ((life.spec.address.bot, _trouble(life)) for life in self._lives.values())
         reasons = [f"{account}: {trouble}" for account, trouble in troubles if trouble]
+        if self.log_trouble:
+            reasons.insert(0, f"the log takes nothing right now: {self.log_trouble}")
         if self.stopping:
             reasons.insert(0, "the gateway is stopping")
         return views.ReadyView(ready=not reasons, reasons=tuple(reasons))

@@ -99,6 +99,7 @@ class GatewayProcess:
             simulated=self.config.clock is not None,
             on_log_failed=self._log_failed,
             on_appended=self._appended,
+            on_log_busy=self._log_busy,
         )
         return AccountLife(
             spec_of(account, self.config),
@@ -130,6 +131,13 @@ class GatewayProcess:
     def _log_failed(self, error: BaseException) -> None:
         logger.critical("the log failed, so this process ends: %s", error)
         self._end(ExitCode.FAILED)
+
+    def _log_busy(self, why: str) -> None:
+        if bool(why) != bool(self.service.log_trouble):
+            logger.warning("the log takes nothing right now: %s", why) if why else logger.info(
+                "the log takes appends again"
+            )
+        self.service.log_trouble = why
 
     def _end(self, code: ExitCode) -> None:
         if not self.ended.done():

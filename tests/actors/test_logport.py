@@ -10,7 +10,7 @@ import pytest
 from actors.logport import LoopLog
 from events.base import Recorded
 from events.peer import SessionBound
-from store.errors import Fenced, LogFailed
+from store.errors import Fenced, LogBusy, LogFailed
 from store.memory import MemoryLog
 from store.records import Appended, Batch, Body, Key, Write
 
@@ -76,3 +76,24 @@ async def test_an_append_goes_on_when_nobody_waits_for_it_any_more() -> None:
         while not told:
             await asyncio.sleep(0)
     assert await log.position() == 2
+
+
+class FullLog(MemoryLog):
+    full = True
+
+    async def append(self, batch: Batch) -> Appended:
+        if self.full:
+            raise LogBusy("the disk of the log is full")
+        return await super().append(batch)
+
+
+async def test_a_log_that_takes_nothing_is_told_of_and_so_is_that_it_does_again() -> None:
+    log, said = FullLog(), list[str]()
+    await log.claim(BOT, "i-1", 1)
+    port = LoopLog(log, lambda _error: None, on_busy=said.append)
+    with pytest.raises(LogBusy):
+        await port.append(batch())
+    log.full = False
+    await port.append(batch())
+    await asyncio.sleep(0)
+    assert said == ["the disk of the log is full", ""]
