@@ -190,7 +190,7 @@ async def _read(request: web.BaseRequest, most: int) -> bytes:
             body += chunk
             if len(body) > most:
                 raise _too_large(most)
-    except web.RequestPayloadError as error:
+    except (web.RequestPayloadError, ConnectionError) as error:
         raise BadRequest(f"the body did not arrive whole: {error}") from None
     return bytes(body)
 

@@ -382,3 +382,19 @@ async def test_a_port_in_use_is_an_os_error(served: Served) -> None:
     with pytest.raises(OSError, match="address already in use"):
         await second.start()
     await second.close()
+
+
+async def test_a_client_that_hangs_up_within_its_body_is_no_error_of_ours(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = b"POST /v1/turns HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer correct-horse\r\n"
+    _, writer = await asyncio.open_connection(served.where.host, served.where.port)
+    writer.write(head + b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+    await writer.drain()
+    while served.listener._requests < 1:
+        await asyncio.sleep(0)
+    writer.close()
+    async with asyncio.timeout(5):
+        while served.listener._requests:
+            await asyncio.sleep(0)
+    assert not [r for r in caplog.records if r.levelname == "ERROR"]
