@@ -76,10 +76,14 @@ def _tell_course(case: Case, story: OutputStory, spells: tuple[Spell, ...]) -> I
     lines: list[tuple[Millis, int, str]] = []
     closed = [s for s in spells if s.over]  # one that lasts is told as what blocks it
     lines += [(s.start, 0, _waited(case, s)) for s in closed]
+    lines += [(w.at, 0, f"{_AGAIN[w.why]} at {case.show(w.at)}.") for w in story.waits if w.why in _AGAIN]
     for name in story.requests:
         request = case.told.requests[name]
         lines += [(request.at, 1, line) for line in _tell_sent(case, story, request, closed)]
     yield from (text for _, _, text in sorted(lines, key=lambda line: line[:2]))
+
+
+_AGAIN = {"retry": "An operator put it back by `dead retry`", "more": "The peer asked for it with /more"}
 
 
 def _waited(case: Case, spell: Spell) -> str:

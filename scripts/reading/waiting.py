@@ -16,6 +16,7 @@ from events.bot import (
     ClockStepped,
     LoginCompleted,
     PolicyChanged,
+    SendingPaused,
     SendingResumed,
 )
 from events.peer_state import PeerState
@@ -138,6 +139,14 @@ def _freed_by(event: Event) -> str:
             return f"turn {event.turn_id} ended"
         case peer.OperatorActed():
             return f"{event.who} asked for it ({event.what})"
+        case peer.OutputDropped():
+            return f"it was dropped ({event.reason})"
+        case peer.OutputSkipped():
+            return f"it was skipped ({event.reason})"
+        case peer.BodyErased():
+            return "texts were erased"
+        case SendingPaused():
+            return "sending was paused" + (f" by {event.who}" if event.who else "")
         case SendingResumed():
             return "sending was resumed"
         case LoginCompleted():

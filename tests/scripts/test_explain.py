@@ -513,3 +513,13 @@ async def test_an_expired_text_is_said_and_the_delivery_stays() -> None:
     story = await told(streams, "t1")
     assert story.state == "delivered"
     assert story.sentences[-1] == "Its text was erased at 2025-06-16 16:06:40 UTC."
+
+
+async def test_what_an_operator_dropped_and_put_back_is_told() -> None:
+    streams = (
+        Streams().start().message("m1", token=False).complete("t1").wait(SECOND).drop("t1", "operator").wait(SECOND)
+    )
+    streams.add(ANN, peer.OperatorActed(who="cli:me", what="retry", outputs=(streams.output("t1"),)))
+    text = "\n".join((await told(streams, "t1")).sentences)
+    assert "it was dropped (operator)" in text
+    assert "An operator put it back by `dead retry`" in text
