@@ -75,7 +75,7 @@ def discard(ctx: typer.Context, deliveries: Ids, offline: Offline = False) -> No
 
 def _cells(printer: Printer, view: DeadView) -> tuple[str, ...]:
     size = f"{view.start} of {view.bytes}" if view.start else str(view.bytes)
-    text = "kept" if view.retrievable else "erased"
+    text = "kept" if view.retrievable else "erased" if view.bytes else "none"
     return (
         view.delivery,
         view.peer,

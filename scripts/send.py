@@ -23,7 +23,7 @@ from scripts.asking.asker import Offline, asker
 from scripts.asking.client import Asker, path_of
 from scripts.asking.sources import Addressed, Format, Source
 from scripts.configuration import config
-from scripts.exits import ExitCode, NotRunning
+from scripts.exits import ExitCode, Misused, NotRunning
 from scripts.options import Options
 from scripts.printing import Printer
 from scripts.verbs import start, verb
@@ -59,7 +59,9 @@ Text = Annotated[
     str | None, typer.Argument(help="The text; `-` reads standard input.", metavar="[TEXT]", show_default=False)
 ]
 File = Annotated[Path | None, typer.Option("--file", "-f", help="Read the text, or the stream, from a file.")]
-TurnId = Annotated[str, typer.Option("--turn-id", help="The same id is the same delivery, however often it is sent.")]
+TurnId = Annotated[
+    str | None, typer.Option("--turn-id", help="The same id is the same delivery, however often it is sent.")
+]
 From = Annotated[Format, typer.Option("--from", help="What is read: a text, or the JSON stream of an agent's turns.")]
 Wait = Annotated[
     float | None, typer.Option("--wait", min=0, max=WAIT_MS_MAX / 1000, help="Seconds to wait for the outcome.")
@@ -76,7 +78,7 @@ def send(
     to: To = "",
     session: Session = "",
     file: File = None,
-    turn_id: TurnId = "",
+    turn_id: TurnId = None,
     origin: Annotated[Origin, typer.Option("--origin", help="Where the turn comes from.")] = Origin.api,
     from_: From = Format.text,
     wait: Wait = None,
@@ -89,8 +91,12 @@ def send(
     Exit code 0: confirmed by the channel. 75: accepted, and waiting. 1: failed, dropped, skipped or unknown.
     """
     given, printer = start(ctx)
+    if turn_id == "":
+        raise Misused("--turn-id is empty; is a variable unset? Leave it out to get a new id")
     source = Source(text=text, file=file, format=from_)
-    addressed = Addressed(to=to, session=session, turn_id=turn_id, origin=msgspec.convert(origin.value, TurnOrigin))
+    addressed = Addressed(
+        to=to, session=session, turn_id=turn_id or "", origin=msgspec.convert(origin.value, TurnOrigin)
+    )
     offers = sources.offers(source, addressed, printer)
     ask = _asker(given, offline, spool_it and not dry_run, offers, printer)
     if dry_run:

@@ -118,6 +118,7 @@ async def test_a_text_that_looks_like_an_option(console: Console, gateway: FakeG
         (["-t", ALICE, "--wait", "-1", "hello"], "--wait"),
         (["-t", ALICE, "--origin", "cron", "hello"], "--origin"),
         (["-t", ALICE, "--from", "claude", "hello"], "reads a file or standard input"),
+        (["-t", ALICE, "--turn-id", "", "hello"], "is a variable unset"),
     ],
 )
 async def test_usage(console: Console, gateway: FakeGateway, args: list[str], says: str) -> None:
