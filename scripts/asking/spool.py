@@ -39,9 +39,10 @@ def folder_of(state_dir: Path) -> Path:
 def leave(state_dir: Path, offer: TurnOffer) -> Path:
     """Leave a turn, which has its id, for the next start. Raises Failed."""
     folder = folder_of(state_dir)
-    if len(_files(folder)) >= FILES_MAX:
+    waiting = _files(folder)
+    if len(waiting) >= FILES_MAX:
         raise Failed(f"{folder} holds {FILES_MAX} turns already; nothing was left there")
-    path = folder / f"{BootClock().now():015d}-{SystemIds().token(4)}.json"
+    path = folder / f"{_stamp(waiting):015d}-{SystemIds().token(4)}.json"
     try:
         write_private(path, msgspec.json.encode(offer))
     except OSError as error:
@@ -62,6 +63,12 @@ def settle(taken: Spooled) -> None:
 def set_aside(taken: Spooled) -> Path:
     """The turn is refused for good: its file stays for people to see, and is not read again."""
     return taken.path.rename(taken.path.with_suffix(".refused"))
+
+
+def _stamp(waiting: list[Path]) -> int:
+    """The time (ms) that a file's name begins with; later than that of every file that waits, so that the order holds."""
+    last = waiting[-1].name.partition("-")[0] if waiting else ""
+    return max(BootClock().now(), int(last) + 1 if last.isdecimal() else 0)
 
 
 def _files(folder: Path) -> list[Path]:

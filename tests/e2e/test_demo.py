@@ -138,6 +138,7 @@ async def test_a_signal_ends_it_with_all_its_processes(tmp_path: Path, number: s
         env=environment(),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job inherits it ignored
     )
     assert process.stdout is not None
     assert b"run, on one simulated clock" in await asyncio.wait_for(process.stdout.readline(), LIMIT_S)

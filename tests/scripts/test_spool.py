@@ -58,3 +58,9 @@ def test_files_are_private_and_whole(tmp_path: Path) -> None:
     assert [p.name for p in path.parent.iterdir()] == ["c.json"]
     assert path.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
+
+
+def test_turns_left_within_one_instant_keep_their_order(tmp_path: Path) -> None:
+    for number in range(20):
+        spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id=f"t{number}", text="x"))
+    assert [s.offer.turn_id for s in spool.spooled(tmp_path) if s.offer] == [f"t{number}" for number in range(20)]
