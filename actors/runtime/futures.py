@@ -114,7 +114,10 @@ class RefReply(pykka.Future[Any]):
         self.slot = Slot()
 
     def get(self, *, timeout: float | None = None) -> Any:
-        """Return the reply if it is there, else raise WouldBlock: blocking would stop the thread that answers."""
+        """Return the reply if it is there, else raise WouldBlock: blocking would stop the thread that answers.
+
+        `timeout` (seconds) is pykka's, and nothing is waited for.
+        """
         if self._get_hook is not None:
             return super().get(timeout=timeout)
         if not self.slot.done():
