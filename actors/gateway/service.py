@@ -69,9 +69,9 @@ class Service:
 
     # --- turns and deliveries -------------------------------------------------------------------------------------
 
-    async def accept_turn(self, offer: api.TurnOffer) -> views.TurnAccepted:
+    async def accept_turn(self, offer: api.TurnOffer, agent: str = "") -> views.TurnAccepted:
         """Accept a turn's output for its peers."""
-        accepted = await self._acceptance.accept(offer)
+        accepted = await self._acceptance.accept(offer, agent)
         deliveries = [await self._delivery_view(place, delivery) for place, delivery in accepted.deliveries]
         return views.TurnAccepted(
             turn_id=accepted.turn_id,
@@ -93,19 +93,18 @@ class Service:
         key, place = await self._finder.delivery(delivery)
         waiter = asyncio.Event()
         self._waiters.setdefault(place.stream, set()).add(waiter)
-        deadline = asyncio.get_running_loop().time() + wait_ms / 1000
+        over = asyncio.Event()
+        timer = asyncio.get_running_loop().call_later(wait_ms / 1000, lambda: (over.set(), waiter.set()))
         try:
             while True:
+                last = over.is_set() or not wait_ms
                 waiter.clear()
                 receipt = await self._receipt(place, key.delivery)
-                left = deadline - asyncio.get_running_loop().time()
-                if receipt.state in views.FINAL or left <= 0:
+                if receipt.state in views.FINAL or last:
                     return receipt
-                try:
-                    await asyncio.wait_for(waiter.wait(), left)
-                except TimeoutError:
-                    return await self._receipt(place, key.delivery)
+                await waiter.wait()
         finally:
+            timer.cancel()
             self._forget(place.stream, waiter)
 
     def _forget(self, stream: str, waiter: asyncio.Event) -> None:
