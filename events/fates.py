@@ -246,7 +246,7 @@ _LEAST_CERTAIN: tuple[tuple[Result, Fate], ...] = (
 
 _COPIED = (
     "request", "kind", "part", "parts", "carried", "left_out", "total", "body", "client_id", "token", "login", "policy",
-    "charge", "lifted",
+    "charge", "lifted", "notice",
 )  # fmt: skip
 """What a request's story takes over as it was written."""
 

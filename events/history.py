@@ -70,8 +70,11 @@ class HistoryFold:
             generation=event.generation,
         )
 
-    def _duplicate(self, _: peer.DuplicateSuppressed, on: Recorded) -> None:
+    def _duplicate(self, event: peer.DuplicateSuppressed, on: Recorded) -> None:
         self._duplicates.append(on.at)
+        known = self._messages.get(event.message)
+        if known is not None:
+            self._amend_message(event.message, duplicates=(*known.duplicates, on.at))
 
     def _token_seen(self, event: peer.ContextTokenSeen, on: Recorded) -> None:
         self._tokens[event.body] = TokenStory(
@@ -93,7 +96,7 @@ class HistoryFold:
     def _acted(self, event: peer.OperatorActed, _: Recorded) -> None:
         self._amend_message(event.message, command=event.what)
 
-    def _amend_message(self, message: str, **changes: str) -> None:
+    def _amend_message(self, message: str, **changes: Any) -> None:
         known = self._messages.get(message)
         if known is not None:
             self._messages[message] = msgspec.structs.replace(known, **changes)
@@ -140,7 +143,9 @@ class HistoryFold:
         known = self._turns.get(event.turn_id) or TurnStory(
             turn_id=event.turn_id, origin=event.origin, session=event.session, at=on.at, position=on.position
         )
-        self._turns[event.turn_id] = msgspec.structs.replace(known, status=status, ended_at=on.at, output=event.output)
+        self._turns[event.turn_id] = msgspec.structs.replace(
+            known, status=status, ended_at=on.at, output=event.output, ended_by=event.agent
+        )
 
 
 _STEPS: Mapping[type[Event], Callable[[HistoryFold, Any, Recorded], None]] = {

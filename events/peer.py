@@ -40,6 +40,7 @@ class DuplicateSuppressed(Event, frozen=True, kw_only=True, tag="duplicate_suppr
     reason: Literal["same_id", "same_content"]
     body: str
     sent_at: Millis
+    message: str = ""  # which message it repeats, "" = the log does not know (any more)
 
 
 class ContextTokenSeen(Event, frozen=True, kw_only=True, tag="context_token_seen"):
@@ -105,6 +106,7 @@ class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
     status: Status = "completed"
     session: str = ""
     quote: str = ""  # from a reply_to directive
+    agent: str = ""  # who ended a turn that a message started, "" = nobody said (HTTP, or an older log)
 
 
 class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
@@ -115,6 +117,7 @@ class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
     origin: Origin
     session: str = ""
     error: str = ""  # a body
+    agent: str = ""  # as in TurnCompleted
 
 
 class TurnCancelled(Event, frozen=True, kw_only=True, tag="turn_cancelled"):
@@ -163,6 +166,7 @@ class SendRequested(Event, frozen=True, kw_only=True, tag="send_requested"):
     quote: str = ""  # our id of the message it answers, where the channel can quote
     media: tuple[str, ...] = ()
     lifted: str = ""  # in observe mode: the limit that would have made it wait
+    notice: str = ""  # which notice it is; "" = it is none, or nobody wrote it down: any of those counts as TURN_WAITS
 
 
 class SendSucceeded(Event, frozen=True, kw_only=True, tag="send_succeeded"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 import msgspec
 
@@ -15,6 +16,9 @@ from events.peer_shapes import OpenRequest, PeerState
 from events.quota import Charge
 
 _to = msgspec.structs.replace
+
+TURN_WAITS: Literal["waiting_for_agent"] = "waiting_for_agent"
+"""The notice that tells the sender of the open turn that it waits."""
 
 
 def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: int) -> PeerState:
@@ -44,8 +48,9 @@ def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: in
         window=state.window_number,
         remainder=event.remainder,
     )
-    turn = _to(state.turn, noticed=True) if state.turn and event.kind == "notice" else state.turn
-    charges = (*quota.prune(state.charges, state.window_number, at), charge)
+    tells = event.kind == "notice" and event.notice in ("", TURN_WAITS)
+    turn = _to(state.turn, noticed=True) if state.turn and tells else state.turn
+    charges = (*quota.prune_within(state.charges, state.window_number, at), charge)
     return _to(state, request=request, charges=charges, retry_at=0, turn=turn)
 
 
@@ -60,11 +65,11 @@ def send_succeeded(state: PeerState, event: SendSucceeded, at: Millis, _epoch: i
 
 def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_id: str, at: Millis) -> PeerState:
     """An output after a part of it was accepted."""
+    if message_id and carried.whole:
+        return remove(state, carried.output)
     output = _find(state, carried.output)
     if output is None:
         return state
-    if message_id and carried.whole:
-        return remove(state, carried.output)
     parts = output.remainder_parts + (1 if request.remainder else 0)
     after = _to(output, start=carried.end, refusals=0, remainder_parts=parts)
     if not message_id:
@@ -151,8 +156,8 @@ def _resolved(dead: Dead, event: UnknownResolved) -> Dead | None:
 
 def remove(state: PeerState, output: str) -> PeerState:
     """Let an output wait no more."""
-    queue = tuple([o for o in state.queue if o.output != output])
-    answers = tuple([o for o in state.answers if o.output != output])
+    queue = tuple([o for o in state.queue if o.output != output]) if state.queue else ()
+    answers = tuple([o for o in state.answers if o.output != output]) if state.answers else ()
     return _to(state, queue=queue, answers=answers)
 
 

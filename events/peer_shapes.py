@@ -28,6 +28,10 @@ class Message(Part, frozen=True, kw_only=True):
     quote: str = ""
 
 
+FORMER_KEPT = 16
+"""How many agents that had an open turn before are remembered."""
+
+
 class OpenTurn(Part, frozen=True, kw_only=True):
     """The turn that an agent must still answer."""
 
@@ -35,8 +39,13 @@ class OpenTurn(Part, frozen=True, kw_only=True):
     message: Message
     session: str
     started_at: Millis
-    agent: str = ""  # who has it, "" = nobody yet
+    agent: str = ""  # who has it, "" = nobody just now
+    former: tuple[str, ...] = ()  # who had it before, the latest last
     noticed: bool = False  # its sender was told that it waits
+
+    def held_by(self, agent: str) -> bool:
+        """Whether an agent has the turn, or had it."""
+        return agent in (self.agent, *self.former)
 
 
 class OpenRequest(Part, frozen=True, kw_only=True):

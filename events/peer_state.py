@@ -41,11 +41,11 @@ from events.peer import (
     TurnStarted,
     UnknownResolved,
 )
-from events.peer_shapes import Message, OpenRequest, OpenTurn, PeerState, Token
+from events.peer_shapes import FORMER_KEPT, Message, OpenRequest, OpenTurn, PeerState, Token
 
 __all__ = ["FOLDS", "FOLD_VERSION", "Message", "OpenRequest", "OpenTurn", "PeerState", "Token", "evolve"]
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """Raised whenever the fold changes; a snapshot of another version is ignored."""
 
 _to = msgspec.structs.replace
@@ -131,7 +131,13 @@ def _turn_started(state: PeerState, event: TurnStarted, at: Millis, _epoch: int)
 def _turn_handed_over(state: PeerState, event: TurnHandedOver, _at: Millis, _epoch: int) -> PeerState:
     if state.turn is None or state.turn.turn_id != event.turn_id:
         raise FoldError(f"turn {event.turn_id} is handed over but not open")
-    return _to(state, turn=_to(state.turn, agent=event.agent))
+    return _to(state, turn=_to(state.turn, agent=event.agent, former=_former(state.turn, event.agent)))
+
+
+def _former(turn: OpenTurn, agent: str) -> tuple[str, ...]:
+    """Who had a turn before it goes to `agent`."""
+    had = (*turn.former, turn.agent) if turn.agent else turn.former
+    return tuple(dict.fromkeys(a for a in had if a != agent))[-FORMER_KEPT:]
 
 
 def _turn_completed(state: PeerState, event: TurnCompleted, at: Millis, _epoch: int) -> PeerState:

@@ -73,6 +73,7 @@ class RequestStory(Part, frozen=True, kw_only=True):
     policy: str
     charge: ChargeNote
     lifted: str  # in observe mode: the limit that would have made it wait
+    notice: str = ""  # which notice it is, "" = none, or not recorded
     result: Result = "open"
     charged: bool = True
     outcome_at: Millis | None = None  # when the outcome was recorded
@@ -107,6 +108,7 @@ class MessageStory(Part, frozen=True, kw_only=True):
     turn_id: str = ""
     command: str = ""  # what it asked of the gateway itself: reset, cancel, more, help
     refused: str = ""  # why the peer may not talk to the bot
+    duplicates: tuple[Millis, ...] = ()  # when the channel delivered it again, as far as the log knows
 
 
 class TurnStory(Part, frozen=True, kw_only=True):
@@ -123,6 +125,7 @@ class TurnStory(Part, frozen=True, kw_only=True):
     ended_at: Millis | None = None
     output: str = ""
     who: str = ""  # who cancelled it
+    ended_by: str = ""  # the agent whose ending counted, as far as the log knows
 
 
 class TokenStory(Part, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ class Peers(Protocol):
 class TurnDesk(Protocol):
     """What agents' turns need of the gateway, as futures."""
 
-    def accept(self, offer: TurnOffer) -> FutureLike:
+    def accept(self, offer: TurnOffer, agent: str) -> FutureLike:
         """`Gateway.accept_turn`: the future of a TurnAccepted."""
         ...
 
@@ -70,7 +70,7 @@ class TurnHome(msgspec.Struct, frozen=True):
 class Watch(msgspec.Struct):
     """A delivery whose agent hears of its changes."""
 
-    agent: str
+    agent: str  # "" = none yet
     turn_id: str
     peer: str = ""
     said: str = ""  # the state in its last receipt, "" before the first
@@ -125,10 +125,10 @@ class Answers:
     def _finish(self, seat: Seat, frame: Ending, home: TurnHome) -> Flow[Answered]:
         """The answer to the message that started the turn."""
         delivery = delivery_id(home.stream, frame.turn_id)
-        watch = self._watch(delivery, seat.name, frame.turn_id, home.address)  # its send may be faster than our receipt
+        self._watch(delivery, frame.turn_id, home.address)  # its send may be faster than our receipt
         command = FinishTurn(turn_id=frame.turn_id, status=frame.status, text=frame.text, agent=seat.name)
         yield self._peers.ask(home.stream, command)
-        receipt = yield from self._receipt(delivery, watch)
+        receipt = yield from self._receipt(delivery, self._watch(delivery, frame.turn_id, home.address, seat.name))
         return Answered(frames=(receipt,), over=True)
 
     def _again(self, seat: Seat, frame: Ending) -> Flow[Answered]:
@@ -159,20 +159,21 @@ class Answers:
             status=frame.status,
             text=frame.text,
         )
-        accepted: TurnAccepted = yield self._desk.accept(offer)
+        accepted: TurnAccepted = yield self._desk.accept(offer, seat.name)
         frames: list[GatewayFrame] = []
         note = "accepted before" if accepted.repeated else ""
         for view in accepted.deliveries:
-            watch = self._watch(view.delivery, seat.name, frame.turn_id, view.peer)
+            watch = self._watch(view.delivery, frame.turn_id, view.peer, seat.name)
             frames.append((yield from self._receipt(view.delivery, watch, note, len(accepted.deliveries))))
         return Answered(frames=tuple(frames), over=True)
 
     # --- receipts -------------------------------------------------------------------------------------------------
 
-    def _watch(self, delivery: str, agent: str, turn_id: str, peer: str) -> Watch:
-        """Note who is to hear of a delivery: whoever completed it last."""
-        watch = self._watched.get(delivery) or Watch(agent, turn_id, peer)
-        watch.agent = agent
+    def _watch(self, delivery: str, turn_id: str, peer: str, agent: str = "") -> Watch:
+        """Note what becomes of a delivery, and who is to hear of it: the agent whose ending was accepted last. Without one it
+        stays with whom it is: an ending may still be refused."""
+        watch = self._watched.get(delivery) or Watch("", turn_id, peer)
+        watch.agent = agent or watch.agent
         self._watched.set(delivery, watch)
         return watch
 
@@ -210,9 +211,9 @@ def error_of(error: Exception, turn_id: str) -> Error:
         case GatewayError(code=code, message=message, path=path, near=near):
             return Error(code=code, message=message, path=path, near=near, turn_id=turn_id)
         case TurnNotOpen():
-            return Error(code="turn_not_open", message="the turn is not open", turn_id=turn_id)
+            return Error(code="turn_not_open", message=f"turn {turn_id} is not open", turn_id=turn_id)
         case TurnTaken():
-            return Error(code="turn_taken", message="the turn is with another agent", turn_id=turn_id)
+            return Error(code="turn_taken", message=str(error), turn_id=turn_id)
         case TextTooLarge():
             return Error(code="too_large", message="the text is too large", path="$.text", turn_id=turn_id)
         case Fenced() | LogClosed() | ActorStopped() | ActorFailed():

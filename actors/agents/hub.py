@@ -187,5 +187,5 @@ class AgentHub:
         if turn is None:
             raise TurnNotOpen
         if turn.agent != seat.name:
-            raise TurnTaken
+            raise TurnTaken(f"turn {turn_id} is with another agent")
         return turn

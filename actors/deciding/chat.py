@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
+from actors.deciding.dispatch import replies_of
 from actors.deciding.draft import Draft
 from actors.deciding.view import ResetSession, Withdraw
 from actors.errors import TurnNotOpen
 from actors.text.notices import Notice
+from events import quota
 from events.backlog import Dead, Output
 from events.peer import AccessRefused, OperatorActed, SessionReset, TurnCancelled, TurnStarted
 from events.peer_state import Message
@@ -23,15 +27,23 @@ MESSAGES_MAX = 200
 STRANGERS_MESSAGES_MAX = 10
 """How many messages of somebody who waits for access are kept."""
 
+
+class Saying(msgspec.Struct, frozen=True):
+    """A notice that answers a control word, and the number that it tells."""
+
+    name: Notice
+    count: int = 0
+
+
 RETRIEVABLE = ("cut", "dropped")
 NOT_FOR_PEERS = ("operator", "text_gone", "blank")
 """Reasons whose outputs a peer does not get by asking: taken away on purpose, or nothing to see. `dead retry` still has them."""
 
 
-def read_inbox(draft: Draft) -> Notice | None:
+def read_inbox(draft: Draft) -> Saying | None:
     """Deal with every message that waits, in order: refuse strangers, obey control words at once, start a turn if none is
     open. The notice that answers the last control word, if one is due."""
-    said: Notice | None = None
+    said: Saying | None = None
     for message in draft.state.inbox:
         if not _may_talk(draft):
             if not draft.view.pairing:
@@ -82,29 +94,47 @@ def _word(draft: Draft, message: Message) -> Word | None:
     return next((w for w in WORDS if w == said), None)
 
 
-def _obey(draft: Draft, message: Message, word: Word) -> Notice | None:
+def _obey(draft: Draft, message: Message, word: Word) -> Saying | None:
     match word:
         case "/more":
             return _more(draft, message)
         case "/reset":
             draft.add(SessionReset(who="peer", message=message.message))
             draft.effect(ResetSession(draft.state.session, draft.state.resets))
-            return "session_reset"
+            return Saying("session_reset")
         case "/cancel":
             if draft.state.turn is None:
                 draft.add(OperatorActed(who="peer", what="flush", message=message.message))
-                return "nothing_to_cancel"
+                return Saying("nothing_to_cancel")
             cancel(draft, "peer", message.message)
-            return "turn_cancelled"
+            return Saying("turn_cancelled")
 
 
-def _more(draft: Draft, message: Message) -> Notice | None:
-    """The rest of what was cut or dropped last, as an answer to this message; a remainder needs no asking."""
-    outputs: tuple[Output, ...] = ()
-    if not draft.state.answers:
-        outputs = tuple(d.output for d in draft.state.dead if _retrievable(d))[-1:]
-    draft.add(OperatorActed(who="peer", what="more", outputs=outputs, message=message.message))
-    return None if outputs or draft.state.answers else "nothing_more"
+def _more(draft: Draft, message: Message) -> Saying | None:
+    """What was cut or dropped last, as answers to this message: the newest that fit into half of the replies that are free, oldest
+    of them first, and how many are left. A remainder needs no asking, and goes first."""
+    kept = tuple(d.output for d in draft.state.dead if _retrievable(d))
+    shown = () if draft.state.answers else _page(draft, kept)
+    draft.add(OperatorActed(who="peer", what="more", outputs=shown, message=message.message))
+    if len(kept) > len(shown):
+        return Saying("more_is_kept", len(kept) - len(shown))
+    return None if shown or draft.state.answers else Saying("nothing_more")
+
+
+def _page(draft: Draft, kept: tuple[Output, ...]) -> tuple[Output, ...]:
+    """The newest outputs, one at least, that fit into half of the replies that neither an open turn nor a notice needs."""
+    state = draft.state
+    free = (
+        quota.quota_left(state.charges, state.window, draft.view.policy) - state.open_turns
+    )  # among these: this message, for the notice
+    page: list[Output] = []
+    for output in reversed(kept):
+        free_after = free - 2 * replies_of(draft, output)
+        if page and free_after < 0:
+            break
+        page.insert(0, output)
+        free = free_after
+    return tuple(page)
 
 
 def _retrievable(dead: Dead) -> bool:

@@ -34,7 +34,7 @@ class AcceptTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinishTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent is done with the open turn."""
+    """An agent that has the open turn, or had it, is done with it. `agent` "" = somebody who needs no name: a caller of the HTTP API."""
 
     turn_id: str
     status: Status

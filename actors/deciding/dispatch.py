@@ -12,6 +12,8 @@ from actors.deciding.gate import Lane, unheld
 from actors.deciding.view import Send
 from actors.text.clean import is_blank
 from actors.text.merge import merge
+from actors.text.notices import Notice
+from actors.text.notices import notice as notice_text
 from actors.text.split import Part, head, parts
 from events import quota
 from events.backlog import Output
@@ -32,6 +34,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     parts: int = 1
     quote: str = ""
     remainder: bool = False
+    notice: Notice | None = None
 
 
 def dispatch(draft: Draft, lane: Lane) -> bool:
@@ -69,6 +72,7 @@ def request(draft: Draft, message: Message, lifted: str = "") -> None:
         remainder=message.remainder,
         quote=message.quote,
         lifted=lifted,
+        notice=message.notice or "",
     )
     quote = message.quote if draft.view.can_quote else ""
     draft.add(event)
@@ -169,8 +173,17 @@ def _drop(draft: Draft, outputs: tuple[Output, ...], reason: str) -> None:
         draft.add(OutputDropped(output=output, reason=reason))
 
 
-def notice(draft: Draft, text: str, lifted: str = "") -> None:
-    """Request a notice of the gateway's own."""
-    room = draft.view.policy.part_bytes
+def say(draft: Draft, name: Notice, count: int = 0, lifted: str = "") -> None:
+    """Request a notice of the gateway's own; `count` is the number that it tells, if it tells one."""
+    text, room = notice_text(name, draft.view.locale, count), draft.view.policy.part_bytes
     shown = head(text, room).text if len(text.encode()) > room else text
-    request(draft, Message(kind="notice", text=shown), lifted=lifted)
+    request(draft, Message(kind="notice", text=shown, notice=name), lifted=lifted)
+
+
+def replies_of(draft: Draft, output: Output) -> int:
+    """How many replies what is left of an output would spend as an answer; 0 if its text is gone or blank. Raises TextsNeeded."""
+    text = draft.text(output.body)
+    if text is None or is_blank(text.encode()[output.start :].decode()):
+        return 0
+    number, count, _ = _next_part(draft, output, text)
+    return count - number + 1

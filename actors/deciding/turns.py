@@ -14,6 +14,8 @@ from events.base import Origin
 from events.peer import OutputSkipped, TurnCompleted, TurnFailed
 from events.streams import delivery_id
 
+NEVER_HAD = "turn {} was never handed to this agent; only one that has it, or had it, may finish it"
+
 
 def accept(draft: Draft, command: AcceptTurn) -> None:
     """A turn that no message of the peer started: its text joins the backlog, unless it is blank, failed or kept out.
@@ -30,10 +32,13 @@ def accept(draft: Draft, command: AcceptTurn) -> None:
 
 
 def finish(draft: Draft, command: FinishTurn) -> None:
-    """The open turn is over: its text is the answer to the message that started it."""
+    """The open turn is over: its text is the answer to the message that started it. Raises TurnNotOpen, and TurnTaken to an
+    agent that never had the turn: the message was not for its eyes, so the answer is not its to give."""
     turn = draft.state.turn
     if turn is None or turn.turn_id != command.turn_id:
         raise TurnNotOpen(f"turn {command.turn_id} is not open")
+    if command.agent and not turn.held_by(command.agent):
+        raise TurnTaken(NEVER_HAD.format(command.turn_id))
     output = _end(draft, command, "inbound", turn.session)
     draft.reply = output.output
 
@@ -46,12 +51,13 @@ def delivery_value(stream: str, turn_id: str, digest: str) -> str:
 def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session: str) -> Output:
     """Record a turn's end and, if nothing of it is to be delivered, why."""
     turn_id, status, text = command.turn_id, command.status, command.text
+    agent = command.agent if isinstance(command, FinishTurn) else ""
     name = delivery_id(draft.stream, turn_id)
     directives = parse(text)
     body, total = draft.store("output", directives.text) if directives.text else ("", 0)
     draft.key("delivery", name, delivery_value(draft.stream, turn_id, draft.digest(text)))
     if status == "failed":
-        draft.add(TurnFailed(turn_id=turn_id, output=name, origin=origin, session=session, error=body))
+        draft.add(TurnFailed(turn_id=turn_id, output=name, origin=origin, session=session, error=body, agent=agent))
         output = Output(output=name, turn_id=turn_id, body=body, total=total, accepted_at=draft.now, origin=origin)
         draft.add(OutputSkipped(output=output, reason="failed"))
         return output
@@ -65,6 +71,7 @@ def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session
             total=total,
             session=session,
             quote=directives.reply_to or "",
+            agent=agent,
         )
     )
     output = next(o for o in (*draft.state.answers, *draft.state.queue) if o.output == name)

@@ -13,15 +13,27 @@ from typing import Any, cast
 import msgspec
 
 from actors.deciding.commands import AcceptTurn, Ask, FinishTurn, Rehearse
+from actors.deciding.turns import NEVER_HAD
 from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import BadRequest, Busy, NeverFits, Stopping, TooLarge, TurnConflict, Unavailable, WrongState
+from actors.gateway.errors import (
+    BadRequest,
+    Busy,
+    NeverFits,
+    Stopping,
+    TooLarge,
+    TurnConflict,
+    TurnHeld,
+    Unavailable,
+    WrongState,
+)
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.life import AWAKE
 from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
 from actors.runtime.scheduler import Scheduler
 from actors.text.clean import text_bytes
+from events.history import history
 from events.streams import delivery_id, fingerprint
 from store.errors import DuplicateKey, Fenced, LogBusy, LogClosed, TextTooLarge
 from store.log import Log
@@ -48,14 +60,14 @@ class Acceptance:
     def __init__(self, finder: Finder, log: Log, scheduler: Scheduler) -> None:
         self._finder, self._log, self._scheduler = finder, log, scheduler
 
-    async def accept(self, offer: TurnOffer) -> Accepted:
-        """Accept a turn, durably. Raises the refusals of `Gateway.accept_turn`."""
+    async def accept(self, offer: TurnOffer, agent: str = "") -> Accepted:
+        """Accept a turn, durably, from an agent or, without one, over HTTP. Raises the refusals of `Gateway.accept_turn`."""
         turn_id = offer.turn_id or f"api-{self._scheduler.ids.token(8)}"
         while True:
             known = await self._log.key("turn", turn_id)
             try:
                 if known:
-                    return await self._again(turn_id, offer, known)
+                    return await self._again(turn_id, offer, known, agent)
                 return await self._first(turn_id, offer)
             except DuplicateKey:
                 continue  # somebody offered the same turn at the same moment: look what became of it
@@ -94,8 +106,10 @@ class Acceptance:
             raise Busy(str(error)) from error
         except (ActorStopped, ActorGaveUp, Fenced, LogClosed) as error:
             raise Stopping(f"{place.life.spec.address}: {error}") from error
-        except (UnknownOutput, TurnTaken) as error:
+        except UnknownOutput as error:
             raise WrongState(str(error)) from error
+        except TurnTaken as error:
+            raise TurnHeld(str(error)) from error
         except TextTooLarge as error:
             raise TooLarge(str(error), path="$.text") from error
 
@@ -114,16 +128,19 @@ class Acceptance:
             keyed.add(account)
         return Accepted(turn_id, tuple(done), repeated=False)
 
-    async def _again(self, turn_id: str, offer: TurnOffer, known: Mapping[str, str]) -> Accepted:
+    async def _again(self, turn_id: str, offer: TurnOffer, known: Mapping[str, str], agent: str) -> Accepted:
         """A turn whose id is in the log: the rest of it, an answer that is still open, or what was accepted then."""
         kept = _kept(known)
         done = [(place, delivery_id(place.stream, turn_id)) for place in self._places(kept)]
+        if kept.inbound and agent:
+            for place, _ in done:
+                await self._check_had(place, turn_id, agent)
         missing = [place for place, delivery in done if not await self._same(delivery, offer)]
         _check_running(missing)
         keyed = set(known)
         for place in missing:
             if kept.inbound:
-                await self._finish(place, _answer(turn_id, offer), turn_id)
+                await self._finish(place, _answer(turn_id, offer, agent), turn_id)
                 continue
             account = place.life.spec.address.bot
             value = "" if account in keyed else next(iter(known.values()))
@@ -143,6 +160,12 @@ class Acceptance:
             return await self.ask(place, command)
         except TurnNotOpen as error:
             raise TurnConflict(f"turn {turn_id} was a message's, and ended without a text") from error
+
+    async def _check_had(self, place: Place, turn_id: str, agent: str) -> None:
+        """What answers a message is taken, and repeated, only by agents that had the turn. Raises TurnHeld."""
+        turn = history(await self._log.read(place.stream)).turns.get(turn_id)
+        if turn is not None and agent not in (name for _, name in turn.agents):
+            raise TurnHeld(NEVER_HAD.format(turn_id))
 
     async def _same(self, delivery: str, offer: TurnOffer) -> bool:
         """Whether the delivery exists. Raises TurnConflict when it does with another text."""
@@ -191,8 +214,8 @@ def _kept(known: Mapping[str, str]) -> _Kept:
     return msgspec.json.decode(next(iter(known.values())), type=_Kept)
 
 
-def _answer(turn_id: str, offer: TurnOffer) -> FinishTurn:
-    return FinishTurn(turn_id=turn_id, status=offer.status, text=offer.text)
+def _answer(turn_id: str, offer: TurnOffer, agent: str = "") -> FinishTurn:
+    return FinishTurn(turn_id=turn_id, status=offer.status, text=offer.text, agent=agent)
 
 
 def _command(turn_id: str, offer: TurnOffer, keys_value: str = "") -> AcceptTurn:

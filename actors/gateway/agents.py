@@ -55,9 +55,9 @@ class GatewayDesk:
         self._gateway = gateway
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    def accept(self, offer: TurnOffer) -> FutureLike:
+    def accept(self, offer: TurnOffer, agent: str) -> FutureLike:
         """The future of a TurnAccepted."""
-        return self._begin(self._gateway.accept_turn(offer))
+        return self._begin(self._gateway.accept_turn(offer, agent))
 
     def delivery(self, delivery: str) -> FutureLike:
         """The future of a Receipt."""

@@ -161,9 +161,10 @@ class EraseOrder(Request, frozen=True, kw_only=True):
 class Gateway(Protocol):
     """Everything that a listener can ask. Each writing method returns after its facts are durable."""
 
-    async def accept_turn(self, offer: TurnOffer) -> views.TurnAccepted:
-        """Accept a turn's output for its peers. Raises UnknownPeer, UnknownSession, TurnConflict, NeverFits, TooLarge,
-        Busy; then nothing was accepted, for any peer."""
+    async def accept_turn(self, offer: TurnOffer, agent: str = "") -> views.TurnAccepted:
+        """Accept a turn's output for its peers; `agent`: which connected agent offers it, "" = a caller of the HTTP API.
+        Raises UnknownPeer, UnknownSession, TurnConflict, TurnHeld (the answer to a message, from an agent that never had it),
+        NeverFits, TooLarge, Busy; then nothing was accepted, for any peer."""
         ...
 
     async def dry_run(self, offer: TurnOffer) -> views.DryRun:

@@ -14,6 +14,7 @@ GatewayError
 ├── TooSlow              408
 ├── Conflict             409
 │   ├── TurnConflict
+│   ├── TurnHeld
 │   ├── AmbiguousId
 │   └── WrongState
 ├── TooLarge             413
@@ -130,6 +131,12 @@ class TurnConflict(Conflict):
     """This turn id was accepted before, with another text; a turn has one text for ever."""
 
     code = "turn_conflict"
+
+
+class TurnHeld(Conflict):
+    """The turn is with another agent, and never was with this one."""
+
+    code = "turn_taken"
 
 
 class AmbiguousId(Conflict):

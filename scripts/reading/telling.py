@@ -33,9 +33,17 @@ def tell_turn(case: Case, turn: TurnStory | None, outputs: tuple[OutputStory, ..
             ended = show(turn.ended_at or turn.at)
             what = f"{turn.origin} turn" if not turn.message else "turn"
             tail = f" for {case.peer}" if not turn.message else ""
-            yield f"The {what} {turn.turn_id} ended as {turn.status} at {ended}{tail}."
+            yield f"The {what} {turn.turn_id} ended as {turn.status} at {ended}{tail}{_by(turn)}."
     if turn.origin == "inbound" and outputs:
         yield "It answers a message, so it is answered by the inbound path and never pushed as well."
+
+
+def _by(turn: TurnStory) -> str:
+    """Whose ending counted, as half a sentence."""
+    if not turn.ended_by:
+        return ""
+    holder = turn.agents[-1][1] if turn.agents else ""
+    return f", by agent {turn.ended_by}" + ("" if holder == turn.ended_by else ", which had had it before")
 
 
 def _agents(case: Case, turn: TurnStory) -> Iterator[str]:

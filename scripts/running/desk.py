@@ -38,9 +38,9 @@ class Desk:
         self._log, self._finder = log, finder
         self.gateway: Gateway  # set once the service stands
 
-    def accept(self, offer: TurnOffer) -> FutureLike:
+    def accept(self, offer: TurnOffer, agent: str) -> FutureLike:
         """The future of a TurnAccepted."""
-        return _task(self.gateway.accept_turn(offer))
+        return _task(self.gateway.accept_turn(offer, agent))
 
     def delivery(self, delivery: str) -> FutureLike:
         """The future of a Receipt."""

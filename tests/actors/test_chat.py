@@ -39,18 +39,94 @@ def test_more_gives_the_rest_of_what_was_cut() -> None:
     assert said(peer, "nothing_more")
 
 
-def test_more_gives_what_was_dropped_newest_first_one_at_a_time() -> None:
-    peer = OnePeer(policy=Policy(backlog_outputs=1))
-    for turn in ("t1", "t2", "t3"):
-        peer.accept(turn, f"text of {turn}")
-    assert (peer.fate("t1"), peer.fate("t2")) == (("dropped", "backlog_full"), ("dropped", "backlog_full"))
-    peer.message("/more")
-    assert peer.said == ["text of t2"], "the answer goes before the backlog"
+def dropped(count: int, **policy: int) -> OnePeer:
+    """A peer for whom the outputs of t1 to `count` were dropped, and one waits that came after them."""
+    peer = OnePeer(policy=Policy(backlog_outputs=1, **policy))
+    for number in range(1, count + 2):
+        peer.accept(f"t{number}", f"text of t{number}")
+    assert [d.output.turn_id for d in peer.state.dead] == [f"t{number}" for number in range(1, count + 1)]
+    return peer
+
+
+def more(peer: OnePeer) -> list[str]:
+    """What comes for `/more`, to the end."""
+    before = len(peer.said)
+    peer.message("/more", not_before=peer.now)
+    while peer.state.request is not None:
+        peer.wait(SECOND)
+        peer.ok()
+    peer.wait(MINUTE)
+    return peer.said[before:]
+
+
+def test_more_gives_all_that_was_dropped_where_it_fits_in_time_order_and_then_the_backlog() -> None:
+    peer = dropped(2)
+    assert more(peer) == ["text of t1", "text of t2", "text of t3"]
+    assert more(peer) == [notices.notice("nothing_more", peer.view.locale)]
+
+
+def test_more_fills_half_of_the_window_and_says_how_many_are_left() -> None:
+    peer = dropped(6)
+    peer.do(Operate(what="drop", who="op"))
+    assert more(peer) == [
+        notices.notice("more_is_kept", "zh-CN", 2),
+        "text of t3",
+        "text of t4",
+        "text of t5",
+        "text of t6",
+    ]
+    assert [r.kind for r in peer.requests] == ["notice"] + ["answer"] * 4
+    assert more(peer) == ["text of t1", "text of t2"]
+
+
+def test_more_counts_the_parts_of_what_it_shows() -> None:
+    peer = OnePeer(policy=Policy(backlog_outputs=1, part_bytes=PART))
+    for turn, length in (("t1", 10), ("t2", 150), ("t3", 60), ("t4", 5)):
+        peer.accept(turn, "x" * length)
+    peer.do(Operate(what="drop", who="op"))
+    assert [len(text) for text in more(peer)[1:]] == [64, 64, 22, 60]
+    assert [d.output.turn_id for d in peer.state.dead] == ["t1", "t4"], (
+        "t2 takes three replies and t3 one: half of nine"
+    )
+
+
+def test_the_number_of_what_is_left_never_takes_the_reply_that_shows_it() -> None:
+    peer = dropped(3, quota_replies=1)
+    peer.do(Operate(what="drop", who="op"))
+    assert more(peer) == ["text of t3"]
+    peer.message("to the agent")
+    peer.rule(quota_replies=2)
+    assert more(peer) == ["text of t2"], "one of two is kept for the open turn"
+
+
+def test_what_is_left_is_said_beside_a_remainder_too() -> None:
+    peer = dropped(1, part_bytes=4 * PART, quota_replies=2)
+    peer.do(Operate(what="drop", who="op"))
+    peer.message()
+    peer.finish("x" * PART * 12)
     peer.ok()
-    assert peer.said[1:] == ["text of t3"]
     peer.ok()
+    peer.rule(quota_replies=10)
+    peer.wait(MINUTE)
     peer.message("/more")
-    assert peer.said[2:] == ["text of t1"]
+    assert peer.said[-1] == notices.notice("more_is_kept", "zh-CN", 1)
+    peer.ok()
+    assert peer.requests[-1].remainder
+
+
+def test_only_the_notice_that_a_turn_waits_counts_as_that_notice() -> None:
+    peer = OnePeer(policy=Policy(notice_after_ms=30 * SECOND)).see(agents=0)
+    peer.message("work")
+    peer.message("/more", not_before=peer.now)
+    assert said(peer, "nothing_more")
+    peer.ok()
+    assert peer.state.turn is not None
+    assert not peer.state.turn.noticed
+    peer.wait(31 * SECOND)
+    peer.look()
+    assert said(peer, "waiting_for_agent")
+    assert [r.notice for r in peer.requests] == ["nothing_more", "waiting_for_agent"]
+    assert peer.state.turn.noticed
 
 
 def test_more_never_shows_what_an_operator_took_away_or_what_is_gone() -> None:

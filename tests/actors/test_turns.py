@@ -12,6 +12,7 @@ from actors.errors import TurnNotOpen, TurnTaken
 from events.base import Origin, Status
 from events.bot import Policy
 from events.peer import OutputSkipped, TurnCompleted, TurnFailed
+from events.peer_shapes import FORMER_KEPT
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, MINUTE, NOON
 
@@ -44,6 +45,54 @@ def test_an_answer_is_sent_once_and_never_pushed() -> None:
     peer.wait(DAY)
     assert peer.look().due_at is None
     assert peer.said == ["fine"]
+
+
+def handed(peer: OnePeer, *agents: str) -> str:
+    """The open turn after it was handed to one agent after the other, each of which is lost to the next; its id."""
+    peer.message("how are you?")
+    assert peer.state.turn is not None
+    turn = peer.state.turn.turn_id
+    for number, agent in enumerate(agents):
+        if number:
+            peer.do(LoseAgent(agents[number - 1]))
+        peer.do(TakeTurn(turn_id=turn, agent=agent))
+    return turn
+
+
+@pytest.mark.parametrize("agent", ["a", "b"])
+def test_who_has_a_turn_or_had_it_may_finish_it_and_the_first_counts(agent: str) -> None:
+    peer = OnePeer()
+    turn = handed(peer, "a", "b")
+    peer.do(FinishTurn(turn_id=turn, status="completed", text="fine", agent=agent))
+    completed = peer.last.events[0]
+    assert isinstance(completed, TurnCompleted)
+    assert completed.agent == agent, "the log knows whose answer counted"
+    with pytest.raises(TurnNotOpen):
+        peer.do(FinishTurn(turn_id=turn, status="completed", text="well", agent="b" if agent == "a" else "a"))
+    assert peer.said == ["fine"]
+
+
+@pytest.mark.parametrize("agents", [(), ("a",), ("a", "b")])
+def test_nobody_else_may_finish_it(agents: tuple[str, ...]) -> None:
+    peer = OnePeer()
+    turn = handed(peer, *agents)
+    before = peer.state
+    with pytest.raises(TurnTaken, match=turn) as refused:
+        peer.do(FinishTurn(turn_id=turn, status="failed", text="mine now", agent="c"))
+    assert not any(f"agent {agent}" in str(refused.value) for agent in "ab"), "whose it is stays untold"
+    assert peer.state == before
+    peer.do(FinishTurn(turn_id=turn, status="completed", text="over HTTP no agent is named"))
+    assert peer.said == ["over HTTP no agent is named"]
+
+
+def test_who_had_a_turn_is_remembered_boundedly_and_once() -> None:
+    peer = OnePeer()
+    handed(peer, "a", "b", "a", "c", *(f"x{number}" for number in range(FORMER_KEPT)))
+    turn = peer.state.turn
+    assert turn is not None
+    assert turn.former == ("c", *(f"x{number}" for number in range(FORMER_KEPT - 1)))
+    assert not turn.held_by("a")
+    assert turn.held_by(f"x{FORMER_KEPT - 1}")
 
 
 SKIPPED: list[tuple[str, Status, str, str]] = [

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from actors.agents.turns import REOFFER_AFTER_MS
 from actors.deciding.commands import Bind, FinishTurn
-from actors.gateway.agent_wire import Error, Receipt
+from actors.gateway.agent_wire import Cancel, Error, Receipt
 from actors.gateway.errors import Busy
 from actors.runtime.errors import ActorStopped, MailboxFull
 from actors.runtime.futures import Slot
@@ -61,6 +62,49 @@ def test_another_text_is_a_conflict(world: World, agent: Agent) -> None:
     (error,) = agent.say("completed", turn_id=TURN, text="ho")
     assert (error.code, error.turn_id) == ("turn_conflict", TURN)
     assert world.peers.finished[DELIVERY] == ("completed", "hi")
+
+
+def test_a_stranger_to_a_turn_is_refused_and_nothing_changes(world: World, agent: Agent) -> None:
+    stranger = world.agent("c")
+    stranger.new()
+    (error,) = stranger.say("completed", turn_id=TURN, text="mine now")
+    assert (error.code, error.turn_id) == ("turn_taken", TURN)
+    assert world.peers.finished == {}
+    assert agent.seat.holding == {TURN}, "the turn is not taken from its agent"
+    assert agent.say("completed", turn_id=TURN, text="hi") == [RECEIPT]
+
+
+@pytest.mark.parametrize("refused_first", [True, False])
+def test_later_receipts_go_to_whom_the_turn_was_and_not_to_a_stranger(
+    world: World, agent: Agent, refused_first: bool
+) -> None:
+    stranger = world.agent("c")
+    stranger.new()
+    order = [stranger, agent] if refused_first else [agent, stranger]
+    for one in order:
+        one.post("completed", turn_id=TURN, text="hi")
+    agent.new(), stranger.new()
+    world.hub.delivery_changed(DELIVERY, "delivered")
+    assert [f.state for f in agent.new()] == ["delivered"]  # type: ignore[union-attr] # receipts
+    assert stranger.new() == []
+
+
+def test_a_former_holder_that_comes_back_may_still_answer(world: World, agent: Agent) -> None:
+    agent.leave()
+    world.pass_ms(REOFFER_AFTER_MS + 1)
+    other = world.agent("b")
+    assert other.turns == [TURN]
+    back = world.agent("a")
+    back.new(), other.new()
+    (receipt,) = back.say("completed", turn_id=TURN, text="hi")
+    assert (receipt.delivery, receipt.state) == (DELIVERY, "queued")
+    assert other.new() == [Cancel(turn_id=TURN, reason="answered")]
+
+
+def test_the_gateway_is_told_who_offers_what(world: World, agent: Agent) -> None:
+    """A turn whose peer has not offered it in this process: the log knows who had it."""
+    agent.say("completed", turn_id="job-1", to="weixin:main:ann", text="news")
+    assert world.desk.claims == ["a"]
 
 
 @pytest.mark.parametrize("seed", range(10))

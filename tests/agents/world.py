@@ -13,7 +13,7 @@ from actors.errors import TurnNotOpen, TurnTaken
 from actors.gateway import views
 from actors.gateway.agent_wire import GatewayFrame, Hello, read_frame
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import TurnConflict, UnknownPeer
+from actors.gateway.errors import TurnConflict, TurnHeld, UnknownPeer
 from actors.runtime.futures import FutureLike, Slot
 from actors.runtime.scheduler import SimScheduler
 from events.peer_state import Message, OpenTurn, PeerState
@@ -36,6 +36,7 @@ class FakePeers:
         self.turns: dict[str, OpenTurn] = {}
         self.asked: list[tuple[str, object]] = []
         self.finished: dict[str, tuple[str, str]] = {}  # delivery -> status, text
+        self.had: dict[str, set[str]] = {}  # delivery -> agents that had its turn
         self.sessions: dict[str, str] = {}
         self.failures: list[Exception] = []
         self.full = 0  # asks to refuse at once
@@ -72,15 +73,19 @@ class FakePeers:
                 if turn is None or turn.turn_id != message.turn_id:
                     raise TurnNotOpen
                 self.turns[key] = msgspec.structs.replace(turn, agent=message.agent)
+                self.had.setdefault(delivery_id(key, message.turn_id), set()).add(message.agent)
                 return self.turns[key], f"text of {turn.message.message}"
             case LoseAgent():
                 if turn is None or turn.agent != message.agent:
                     raise TurnTaken
-                self.turns[key] = msgspec.structs.replace(turn, agent="")
+                former = (*turn.former, turn.agent)
+                self.turns[key] = msgspec.structs.replace(turn, agent="", former=former)
                 return None
             case FinishTurn():
                 if turn is None or turn.turn_id != message.turn_id:
                     raise TurnNotOpen
+                if message.agent and not turn.held_by(message.agent):
+                    raise TurnTaken("never had it")
                 del self.turns[key]
                 delivery = delivery_id(key, message.turn_id)
                 self.finished[delivery] = (message.status, message.text)
@@ -106,33 +111,35 @@ class FakeDesk:
     def __init__(self, peers: FakePeers) -> None:
         self.peers = peers
         self.offers: list[TurnOffer] = []
+        self.claims: list[str] = []  # by whom each was offered
         self.accepted: dict[str, TurnOffer] = {}
         self.states: dict[str, views.State] = {}
         self.failure: Exception | None = None
         self.held: dict[str, Slot] = {}  # turn id -> when its acceptance may end
 
-    def accept(self, offer: TurnOffer) -> FutureLike:
+    def accept(self, offer: TurnOffer, agent: str) -> FutureLike:
         self.offers.append(offer)
+        self.claims.append(agent)
         gate = self.held.get(offer.turn_id)
         if gate is None:
-            return self._settled(offer)
+            return self._settled(offer, agent)
         slot = Slot()
-        gate.add_done_callback(lambda _: slot.set_result(self._accept(offer)))
+        gate.add_done_callback(lambda _: slot.set_result(self._accept(offer, agent)))
         return slot
 
-    def _settled(self, offer: TurnOffer) -> Slot:
+    def _settled(self, offer: TurnOffer, agent: str) -> Slot:
         slot = Slot()
         try:
-            slot.set_result(self._accept(offer))
+            slot.set_result(self._accept(offer, agent))
         except Exception as error:
             slot.set_exception(error)
         return slot
 
-    def _accept(self, offer: TurnOffer) -> views.TurnAccepted:
+    def _accept(self, offer: TurnOffer, agent: str) -> views.TurnAccepted:
         if self.failure:
             raise self.failure
         if offer.origin == "inbound":
-            return self._inbound(offer)
+            return self._inbound(offer, agent)
         peers = ["ann", "bob"] if offer.session else [offer.to.removeprefix("weixin:main:")]
         if "stranger" in peers:
             raise UnknownPeer(path="$.to", near=("weixin:main:ann",))
@@ -140,9 +147,11 @@ class FakeDesk:
         self.accepted[offer.turn_id] = offer
         return self._answer(offer, [delivery_id(f"peer-{p}", offer.turn_id) for p in peers], repeated)
 
-    def _inbound(self, offer: TurnOffer) -> views.TurnAccepted:
+    def _inbound(self, offer: TurnOffer, agent: str) -> views.TurnAccepted:
         for peer in ("ann", "bob"):
             delivery = delivery_id(f"peer-{peer}", offer.turn_id)
+            if agent not in self.peers.had.get(delivery, {agent}):
+                raise TurnHeld
             if delivery in self.peers.finished:
                 if self.peers.finished[delivery][1] != offer.text:
                     raise TurnConflict

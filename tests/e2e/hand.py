@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any
 
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from tests.e2e.processes import WAIT_S
@@ -52,6 +53,14 @@ class Hand:
         """End a turn; the delivery, once the gateway gave a receipt for it."""
         self.say(type=kind, turn_id=turn_id, text=text)
         return str(self.hear("receipt", turn_id=turn_id)["delivery"])
+
+    def end(self) -> tuple[int | None, str | None]:
+        """The code and reason with which the gateway closes the connection."""
+        try:
+            while True:
+                self._ws.recv(WAIT_S)
+        except ConnectionClosed:
+            return self._ws.close_code, self._ws.close_reason
 
     def close(self) -> None:
         self._stack.close()

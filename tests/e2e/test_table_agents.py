@@ -75,3 +75,51 @@ def test_an_agent_that_comes_back_keeps_its_turn(stage: Stage) -> None:
         stage.answered(person, 1)
     assert person.reads == ["done"]
     stage.gateway.explain(turn_id)
+
+
+def test_nobody_finishes_a_turn_that_was_never_its_own(stage: Stage) -> None:
+    """Not while it is open, not after a restart of the gateway, whose log knows the holder, and not once it is over."""
+    person = stage.person()
+
+    def is_refused(thief: Hand, **more: str) -> None:
+        thief.say(type="completed", turn_id=turn_id, text="mine now", **more)
+        assert turn_id in thief.hear("error", turn_id=turn_id, code="turn_taken")["message"]
+
+    with Hand(stage.gateway.agents_url) as agent:
+        person.says("for one agent")
+        turn_id = agent.takes(person.address)
+        with Hand(stage.gateway.agents_url, name="thief") as thief:
+            is_refused(thief)
+            is_refused(thief, to=person.address)
+    stage.gateway.restart()
+    with Hand(stage.gateway.agents_url, name="thief") as thief:
+        is_refused(thief)
+        stage.silent(person, sends=0)
+        with Hand(stage.gateway.agents_url) as agent:
+            agent.answers(turn_id, "done")
+            stage.answered(person, 1)
+        is_refused(thief)
+    assert person.reads == ["done"]
+    assert "ended as completed" in (told := "\n".join(stage.gateway.explain(turn_id)["sentences"]))
+    assert "by agent hand" in told
+
+
+def test_a_former_holder_may_still_answer_and_a_second_connection_of_a_name_replaces_the_first(stage: Stage) -> None:
+    person = stage.person()
+    with Hand(stage.gateway.agents_url) as first:
+        person.says("long work")
+        turn_id = first.takes(person.address)
+        with Hand(stage.gateway.agents_url) as second:
+            assert second.takes(person.address) == turn_id, "the same agent, so the same turn"
+            assert first.end() == (4409, "replaced by a newer connection of the same agent")
+    with Hand(stage.gateway.agents_url, name="other") as other:
+        stage.later(11 * SECOND)
+        assert other.takes(person.address) == turn_id
+        with Hand(stage.gateway.agents_url) as back:
+            back.answers(turn_id, "the first answer counts")
+            stage.answered(person, 1)
+        assert other.hear("cancel", turn_id=turn_id)["reason"] == "answered"
+        other.say(type="completed", turn_id=turn_id, text="too late")
+        other.hear("error", turn_id=turn_id, code="turn_conflict")
+    assert person.reads == ["the first answer counts"]
+    assert "by agent hand, which had had it before" in "\n".join(stage.gateway.explain(turn_id)["sentences"])

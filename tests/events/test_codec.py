@@ -33,8 +33,9 @@ def test_a_golden_event_is_written_as_it_was(version: str) -> None:
 
 def samples() -> dict[str, list[Event]]:
     found: dict[str, list[Event]] = {}
-    for line, event, _ in folded(VERSIONS[-1]):
-        found.setdefault(line.type, []).append(event)
+    for version in VERSIONS:
+        for line, event, _ in folded(version):
+            found.setdefault(line.type, []).append(event)
     return found
 
 
@@ -54,7 +55,8 @@ FIXED = {
 @pytest.mark.parametrize("tag", TAGS)
 def test_every_field_of_every_event_differs_from_its_default_in_some_sample(tag: str) -> None:
     """Otherwise a renamed field with a default would pass unseen."""
-    stored = {key for line in lines(VERSIONS[-1]) if line.type == tag for key in msgspec.json.decode(line.data)}
+    every = (line for version in VERSIONS for line in lines(version))
+    stored = {key for line in every if line.type == tag for key in msgspec.json.decode(line.data)}
     names = {f.encode_name for f in msgspec.structs.fields(codec.CLASSES[tag])}
     assert {n for n in names - stored if (tag, n) not in FIXED} == set()
 

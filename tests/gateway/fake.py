@@ -31,6 +31,7 @@ class FakeGateway:
     def __init__(self) -> None:
         self.known = {"weixin:main:alice@im.wechat": "s1", "weixin:main:bob@im.wechat": ""}
         self.turns: dict[str, api.TurnOffer] = {}
+        self.offered_by: dict[str, str] = {}  # by turn: the agent, "" = over HTTP
         self.receipts: dict[str, views.Receipt] = {}
         self.dead_texts: dict[str, tuple[views.DeadView, str | None]] = {}
         self.orders: list[api.Request] = []
@@ -52,7 +53,7 @@ class FakeGateway:
             self.receipts[delivery] = changed
             self.moved.notify_all()
 
-    async def accept_turn(self, offer: api.TurnOffer) -> views.TurnAccepted:
+    async def accept_turn(self, offer: api.TurnOffer, agent: str = "") -> views.TurnAccepted:
         await self.hold.wait()
         if self.failure:
             raise self.failure
@@ -61,7 +62,7 @@ class FakeGateway:
         before = self.turns.get(turn_id)
         if before and before.text != offer.text:
             raise TurnConflict
-        self.turns[turn_id] = offer
+        self.turns[turn_id], self.offered_by[turn_id] = offer, agent
         deliveries = tuple(self._deliver(peer, turn_id, offer) for peer in peers)
         return views.TurnAccepted(turn_id=turn_id, deliveries=deliveries, now=NOW, repeated=before is not None)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
+from actors.deciding.commands import TakeTurn
 from actors.gateway.api import BindOrder, TurnOffer
-from actors.gateway.errors import BadRequest, NeverFits, TooLarge, TurnConflict, Unavailable, UnknownPeer
+from actors.gateway.errors import BadRequest, NeverFits, TooLarge, TurnConflict, TurnHeld, Unavailable, UnknownPeer
 from events.bot import Policy
 from events.peer import TurnCompleted
 from store.log import Log
@@ -41,6 +43,47 @@ async def test_the_same_turn_is_the_same_delivery_over_a_restart(log: Log, stage
     assert again.deliveries[0].state == "delivered"
     assert line.texts == ["job done"]
     assert again_line.texts == []
+
+
+async def handed_turn(stage: Stage, agent: str) -> str:
+    """Ann writes, and an agent takes the turn; its id."""
+    line = await stage.account()
+    await line.hear("hello")
+    (turn_id,) = stage.hub.turns
+    await stage.service._acceptance.ask(stage.finder.place("weixin:main"), TakeTurn(turn_id=turn_id, agent=agent))
+    return turn_id
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["open", "over"])
+async def test_the_log_knows_over_a_restart_whose_turn_it_is(log: Log, stages: Stages, over: bool) -> None:
+    """The hub of the new process has not been offered the turn yet: an agent's ending comes by acceptance."""
+    first = stages(log)
+    turn_id = await handed_turn(first, "a")
+    offer = TurnOffer(to="sender", turn_id=turn_id, origin="inbound", text="fine")
+    if over:
+        await first.service.accept_turn(offer, "a")
+    await first.close()
+
+    second = stages(log, instance="i-2", now=first.clock.now() + 1_000)
+    line = await second.account()
+    with pytest.raises(TurnHeld, match=turn_id):
+        await second.service.accept_turn(offer, "c")
+    with pytest.raises(TurnHeld, match=turn_id):
+        await second.service.accept_turn(msgspec.structs.replace(offer, to=ANN_AT, origin="api"), "c")
+    assert len(await second.events(TurnCompleted)) == int(over)
+    accepted = await second.service.accept_turn(offer, "a")
+    assert accepted.repeated == over
+    assert (await second.final(accepted.deliveries[0].delivery)).state == "delivered"
+    assert [*first.lines["main"].texts, *line.texts] == ["fine"]
+    (completed,) = await second.events(TurnCompleted)
+    assert completed.agent == "a"
+
+
+async def test_over_http_no_agent_is_named_and_the_turn_may_be_finished(stage: Stage) -> None:
+    turn_id = await handed_turn(stage, "a")
+    accepted = await stage.service.accept_turn(TurnOffer(to="sender", turn_id=turn_id, text="by a hook"))
+    assert (await stage.final(accepted.deliveries[0].delivery)).origin == "inbound"
+    assert stage.lines["main"].texts == ["by a hook"]
 
 
 async def test_another_text_under_a_known_turn_is_refused_and_changes_nothing(stage: Stage) -> None:

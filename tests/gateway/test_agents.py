@@ -362,6 +362,6 @@ async def test_a_pace_without_haste_never_waits() -> None:
 
 async def test_the_desk_asks_the_gateway() -> None:
     desk = GatewayDesk(FakeGateway())  # type: ignore[arg-type] # the part of it that is asked
-    accepted = await desk.accept(TurnOffer(to="weixin:main:alice@im.wechat", turn_id="t", text="x"))
+    accepted = await desk.accept(TurnOffer(to="weixin:main:alice@im.wechat", turn_id="t", text="x"), "a")
     receipt = await desk.delivery(accepted.deliveries[0].delivery)
     assert receipt.turn_id == "t"

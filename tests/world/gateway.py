@@ -240,11 +240,11 @@ class Desk:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def accept(self, offer: TurnOffer) -> Slot:
-        return self._gateway.future(self._accept(offer))
+    def accept(self, offer: TurnOffer, agent: str) -> Slot:
+        return self._gateway.future(self._accept(offer, agent))
 
-    async def _accept(self, offer: TurnOffer) -> Accepted:
-        accepted = await self._gateway.acceptance.accept(offer)
+    async def _accept(self, offer: TurnOffer, agent: str) -> Accepted:
+        accepted = await self._gateway.acceptance.accept(offer, agent)
         found = tuple(Delivery(delivery, place.address) for place, delivery in accepted.deliveries)
         return Accepted(found, accepted.repeated)
 
