@@ -92,9 +92,11 @@ async def test_append_writes_the_same_rows_on_both_sides(bench: Bench) -> None:
         pair = append.Pair(log, raw, 3, shape, at=NOW, deep=False)
         await pair.meet()
         assert len(await pair.subject(2)) == len(pair.anchor(2)) + 4
-        dumps = [_rows(raw), _rows(append.Raw(paths[0], NOW))]
+        again = append.Raw(paths[0], NOW)
+        dumps = [_rows(raw), _rows(again)]
         await log.close()
         raw.close()
+        again.close()
         assert dumps[0] == dumps[1]
 
 
