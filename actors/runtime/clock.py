@@ -173,4 +173,4 @@ class SeededIds:
 
     def below(self, limit: int) -> int:
         """Return the next integer in [0, limit)."""
-        return self._random.randrange(limit)
+        return int(self._random.random() * limit)

@@ -13,6 +13,9 @@ from actors.runtime.futures import FutureLike, Slot
 from actors.runtime.limits import SIMULATED_TURNS, TRACE_TURNS
 from actors.runtime.timers import TimerHandle, TimerQueue
 
+NOTED_LINES = 256
+"""So many lines of a trace are hashed at once."""
+
 
 class SimScheduler:
     """Turns in an order drawn by a seed, in virtual time that jumps to the next timer when nothing is ready.
@@ -35,6 +38,7 @@ class SimScheduler:
         self._ready: list[Callable[[], object]] = []
         self._timers = TimerQueue()
         self._digest = hashlib.blake2b(digest_size=16)
+        self._noted: list[str] = []  # lines that are not in the digest yet
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         """Make `fn` one of the turns to draw from."""
@@ -57,8 +61,9 @@ class SimScheduler:
         if not self._ready and not self._jump(until_ms):
             return False
         ready = self._ready
-        index = self._draw.below(len(ready))
-        ready[index], ready[-1] = ready[-1], ready[index]
+        if len(ready) > 1:
+            index = self._draw.below(len(ready))
+            ready[index], ready[-1] = ready[-1], ready[index]
         fn = ready.pop()
         self.turns += 1
         self._record(fn)
@@ -81,11 +86,19 @@ class SimScheduler:
     def note(self, line: str) -> None:
         """Add a line to the trace and the digest; no message texts."""
         self.trace.append(line)
-        self._digest.update(line.encode() + b"\n")
+        self._noted.append(line)
+        if len(self._noted) >= NOTED_LINES:
+            self._fold()
 
     def digest(self) -> str:
         """Return the fingerprint of the run so far."""
+        self._fold()
         return self._digest.hexdigest()
+
+    def _fold(self) -> None:
+        self._noted.append("")
+        self._digest.update("\n".join(self._noted).encode())
+        self._noted.clear()
 
     def run_until_idle(self, max_turns: int = SIMULATED_TURNS) -> int:
         """Run until nothing is ready and no timer is set; return the turns taken, NotIdle beyond `max_turns`."""

@@ -77,6 +77,8 @@ class Checks:
         self.refused: dict[str, str] = {}
         self._accounts: dict[str, str] = {}
         self._dirty: set[str] = set()
+        self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
+        self._replayed_to = 0
         self._last_of_bot: dict[str, int] = defaultdict(int)
 
     def fail(self, rule: str, what: str) -> None:
@@ -328,19 +330,17 @@ class Checks:
             self.fail("G2", f"{stream}: requested {sorted(state.carried)}, by history {sorted(requested)}")
 
     def _replayed(self) -> None:
-        """G4: the rows as they are stored, folded anew, give the same states."""
-        states: dict[str, PeerState] = {}
-        after = 0
-        while page := self._world.disk.ask("row_page", after, 5_000):
+        """G4: the rows as they are stored, folded anew, give the same states. Each row is read once: rows never change."""
+        while page := self._world.disk.ask("row_page", self._replayed_to, 5_000):
             for row in page:
-                after = row.position
+                self._replayed_to = row.position
                 if not row.stream.startswith("bot-"):
                     event = codec.decode(row.type, row.data)
-                    before = states.get(row.stream, PeerState())
-                    states[row.stream] = peer_state.evolve(
+                    before = self._replays.get(row.stream, PeerState())
+                    self._replays[row.stream] = peer_state.evolve(
                         before, event, version=row.version, at=row.at, epoch=row.epoch
                     )
-        if states != self.peers:
+        if self._replays != self.peers:
             self.fail("G4", "the stored rows fold to other states")
 
     def rebuilt(self, account: str) -> tuple[list[AgendaRow], list[tuple[str, str]]]:

@@ -3,10 +3,9 @@ others as they were (which is what shrinking needs)."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from typing import TypeVar
-
-from actors.runtime.clock import SeededIds
 
 T = TypeVar("T")
 
@@ -14,23 +13,23 @@ T = TypeVar("T")
 class Dice:
     """One sequence."""
 
-    __slots__ = ("_ids",)
+    __slots__ = ("_draw",)
 
     def __init__(self, seed: str) -> None:
-        self._ids = SeededIds(seed)
+        self._draw = random.Random(seed).random
 
     def below(self, limit: int) -> int:
-        return self._ids.below(limit)
+        return int(self._draw() * limit)
 
     def between(self, low: int, high: int) -> int:
         """An integer in [low, high]."""
-        return low + self._ids.below(high - low + 1)
+        return low + int(self._draw() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
-        return self._ids.jitter(0, 1) < probability
+        return self._draw() < probability
 
     def pick(self, choices: Sequence[T]) -> T:
-        return choices[self._ids.below(len(choices))]
+        return choices[int(self._draw() * len(choices))]
 
 
 class Bag:

@@ -153,7 +153,7 @@ class SqliteDisk(_Disk):
 class Trouble(Protocol):
     """Which of the log's faults are on."""
 
-    def on(self, fault: str) -> bool: ...
+    def strikes(self, fault: str, probability: float, dice: Dice) -> bool: ...
 
 
 class SimLog:
@@ -188,7 +188,7 @@ class SimLog:
 
     def _begin(self) -> None:
         self._group, self._waiting = self._waiting, []
-        slow = self._trouble.on("slow_log") and self._dice.chance(0.1)
+        slow = self._trouble.strikes("slow_log", 0.1, self._dice)
         wait = self._dice.between(50, 4_000) if slow else self._dice.between(1, 4)
         self._machine.world.call_at(
             self._machine.world.clock.now() + wait, self._finish
@@ -198,9 +198,9 @@ class SimLog:
         if self._dead:
             return
         group, self._group = self._group, []
-        if self._trouble.on("busy_log") and self._dice.chance(0.05):
+        if self._trouble.strikes("busy_log", 0.05, self._dice):
             self._answer(group, [LogBusy("drawn")] * len(group))
-        elif self._trouble.on("failed_log") and self._dice.chance(0.01):
+        elif self._trouble.strikes("failed_log", 0.01, self._dice):
             self._fail(group)
             return
         else:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from actors.ports import Accepted, Outcome, Refused, SendOrder, Unknown
 from actors.runtime.futures import Slot
-from tests.world.dice import Bag
+from tests.world.dice import Bag, Dice
 from tests.world.machine import Machine, WorldScheduler
 from tests.world.server import Answer, Reply, Server
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 HOLD_MS = 35_000
-ACTIVE_MS = 120_000
+ACTIVE_MS = 40_000
 """After something happened, polls are answered every HOLD_MS for so long; then the server holds them until something does, which
 proves less to the gateway and saves the world thousands of empty turns."""
 
@@ -35,6 +35,8 @@ class Weather(Protocol):
     """Which faults are on."""
 
     def on(self, fault: str) -> bool: ...
+
+    def strikes(self, fault: str, probability: float, dice: Dice) -> bool: ...
 
 
 @dataclass(eq=False)
@@ -81,7 +83,7 @@ class Network:
         """The future of an Answer, or of None when there was no connection."""
         slot = Slot()
         held = Held(login, cursor, machine, slot)
-        if self._weather.on("unconnected") and self._polls.chance(0.05):
+        if self._weather.strikes("unconnected", 0.05, self._polls):
             machine.call_at(machine.clock.now() + self._polls.between(1, 3_000), partial(slot.set_result, None))
         else:
             self._later(self._poll_ms(), partial(self._polled, server, held))
@@ -120,16 +122,16 @@ class Network:
                 self._polled(server, held)
 
     def _poll_ms(self) -> int:
-        slow = self._weather.on("slow_net") and self._polls.chance(0.2)
+        slow = self._weather.strikes("slow_net", 0.2, self._polls)
         return self._polls.between(1, 4_500) if slow else self._polls.between(1, 60)
 
     # --- sends ----------------------------------------------------------------------------------------------------
 
     def connect_ms(self) -> int | None:
         """How long it takes to connect; None: there is no way."""
-        if self._weather.on("unconnected") and self._dice.chance(0.1):
+        if self._weather.strikes("unconnected", 0.1, self._dice):
             return None
-        slow = self._weather.on("slow_net") and self._dice.chance(0.1)
+        slow = self._weather.strikes("slow_net", 0.1, self._dice)
         return self._dice.between(0, 8_000) if slow else self._dice.between(0, 5)
 
     def send(self, server: Server, flight: Flight) -> None:
@@ -144,18 +146,18 @@ class Network:
 
     def _way(self) -> tuple[int, int]:
         dice = self._dice
-        if self._weather.on("late") and dice.chance(0.08):
+        if self._weather.strikes("late", 0.08, dice):
             total = dice.between(TIMEOUT_MS - 50, TIMEOUT_MS + 58_000)
             up = dice.below(total)
             return up, total - up
-        if self._weather.on("slow_net") and dice.chance(0.2):
+        if self._weather.strikes("slow_net", 0.2, dice):
             return dice.between(1, 6_500), dice.between(1, 6_500)
         return dice.between(1, 200), dice.between(1, 200)
 
     def _lost(self) -> str:
-        if self._weather.on("lost_before") and self._dice.chance(0.06):
+        if self._weather.strikes("lost_before", 0.06, self._dice):
             return "before"
-        return "after" if self._weather.on("lost_after") and self._dice.chance(0.06) else ""
+        return "after" if self._weather.strikes("lost_after", 0.06, self._dice) else ""
 
     def _arrived(self, server: Server, flight: Flight, down: int, lost: str) -> None:
         orphan = not flight.machine.alive and self.now > flight.requested_at + ORPHAN_MS
@@ -167,7 +169,7 @@ class Network:
             outcome: Outcome = Refused(failure="http_refused", code=403)
         else:
             server.refusing, before = code or server.refusing, server.refusing
-            with_id = not (self._weather.on("no_id") and self._dice.chance(0.15))
+            with_id = not (self._weather.strikes("no_id", 0.15, self._dice))
             reply = server.send(
                 flight.login,
                 order.peer,
@@ -185,7 +187,7 @@ class Network:
             self._answer_send(flight, down, outcome)
 
     def _refusal(self) -> int:
-        if self._weather.on("refuse") and self._dice.chance(0.12):
+        if self._weather.strikes("refuse", 0.12, self._dice):
             return self._dice.pick((-2, -2, -2, -1, -3, -4, 403))
         return 0
 

@@ -25,13 +25,14 @@ from actors.gateway.agent_wire import (
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import BadRequest, NotFound, TurnConflict, Unavailable
 from actors.runtime.timers import TimerHandle
-from events.bot import HOUR_MS
+from events.bot import HOUR_MS, MINUTE_MS
 
 if TYPE_CHECKING:
     from tests.world.gateway import Gateway
     from tests.world.world import World
 
 RETRY_MS = (200, 5_000)
+RETRY_MS_MAX = 10 * MINUTE_MS
 TIMEOUT_MS = 40_000
 
 
@@ -113,7 +114,7 @@ class SimAgent:
 
     def lost(self, connection: Connection) -> None:
         self.connections.pop(connection.gateway, None)
-        if self.world.on("agents") and self.world.bag["agents"].chance(0.2):
+        if self.world.strikes("agents", 0.2, self.world.bag["agents"]):
             self.jobs = {t: j for t, j in self.jobs.items() if j.done}  # it died with its work
             for other in tuple(self.connections.values()):
                 other.cut()
@@ -174,8 +175,8 @@ class SimAgent:
                 job.heard = False
                 self._say(message.turn_id)
             return
-        dice, faulty = self.world.bag["agents"], self.world.on("agents")
-        if faulty and dice.chance(0.1):
+        dice = self.world.bag["agents"]
+        if self.world.strikes("agents", 0.1, dice):
             self._after(dice.between(10, 3_000), connection.cut)  # it falls over this message
             return
         self.jobs[message.turn_id] = Job(self._ending(message.turn_id), asked=connection)
@@ -210,7 +211,7 @@ class SimAgent:
         if job is not None:
             job.done = True
             self._say(turn_id)
-            if self.world.on("agents") and self.world.bag["agents"].chance(0.1):
+            if self.world.strikes("agents", 0.1, self.world.bag["agents"]):
                 self._say(turn_id)  # and once more
 
     def _say(self, turn_id: str, connection: Connection | None = None) -> None:
@@ -235,6 +236,7 @@ class Client:
         self._world = world
         self.pending: dict[str, TurnOffer] = {}
         self._next: dict[str, TimerHandle] = {}  # when each is tried again, unless it is answered before
+        self._tries: dict[str, int] = {}
 
     def submit(self, offer: TurnOffer) -> None:
         self.pending[offer.turn_id] = offer
@@ -271,7 +273,9 @@ class Client:
         before = self._next.get(offer.turn_id)
         if before is not None:
             before.cancel()
-        due = self._world.now + (wait or self._world.bag["client"].between(*RETRY_MS))
+        tries = self._tries[offer.turn_id] = self._tries.get(offer.turn_id, -1) + 1
+        backoff = self._world.bag["client"].between(*RETRY_MS) << min(tries, 12)
+        due = self._world.now + (wait or min(backoff, RETRY_MS_MAX))
         self._next[offer.turn_id] = self._world.scheduler.call_at(due, lambda: self._try(offer))
 
     def _over(self, offer: TurnOffer) -> None:

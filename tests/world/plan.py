@@ -56,6 +56,23 @@ class Command(msgspec.Struct, frozen=True):
     c: int = 0
 
 
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a world is. Most are small: a defect that needs much to happen needs it seldom, and in small worlds of the right
+    faults it shows after a hundredth of the time."""
+
+    commands: tuple[int, int]
+    peers: tuple[int, ...]  # to draw from, for each account beside its owner
+    two_accounts: float  # how likely there are two
+    parts: tuple[int, ...]  # to draw from: how many parts a text has, about
+    heat: float  # how much more often than usual the enabled faults strike
+
+
+SMALL = Size(commands=(3, 9), peers=(0, 0, 1), two_accounts=0.15, parts=(0, 0, 0, 0, 1, 1, 2, 5), heat=2.5)
+BIG = Size(commands=(25, 70), peers=(0, 1, 2), two_accounts=0.25, parts=(0, 0, 1, 1, 2, 5, 14), heat=1)
+BIG_ONES = 50
+"""One world in so many is big."""
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A whole world."""
 
@@ -63,22 +80,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     faults: frozenset[str]
     commands: tuple[Command, ...]
     policy: Policy
+    size: Size = BIG
     accounts: int = 1
     peers: int = 2  # for each account, beside its owner
+    long_events: int = 5_000  # streams longer than this get a snapshot
 
 
 def plan(seed: int) -> Plan:
     """The plan of a seed."""
     bag = Bag(seed)
     dice = bag["plan"]
+    size = BIG if seed % BIG_ONES == 1 else SMALL
     faults = _draw_faults(dice)
     return Plan(
         seed=seed,
         faults=faults,
-        commands=commands_of(bag["commands"], faults, dice.between(25, 70)),
+        commands=commands_of(bag["commands"], faults, dice.between(*size.commands)),
         policy=_policy(bag["policy"]),
-        accounts=2 if dice.chance(0.2) else 1,
-        peers=dice.between(0, 2),
+        size=size,
+        accounts=2 if dice.chance(size.two_accounts) else 1,
+        peers=dice.pick(size.peers),
+        long_events=dice.between(3, 60),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections import deque
 from dataclasses import dataclass
@@ -36,16 +37,21 @@ class Ran:
         return type(self.error).__name__
 
 
-def run(plan_: Plan, *, sqlite: bool = False) -> Ran:
-    """Run a world of a plan."""
-    world = World(plan_, sqlite=sqlite)
+def run(plan_: Plan, *, sqlite: bool = False, told: bool = False) -> Ran:
+    """Run a world of a plan; `told`: with a trace of its last turns, should it fail."""
+    world = World(plan_, sqlite=sqlite, told=told)
     ran = Ran(plan_, sqlite)
+    collecting = gc.isenabled()
+    gc.disable()  # a world's rubbish is in no hurry: it goes with the world
     try:
         ran.digest = world.run()
     except Exception as error:
         ran.error = error
         trace: deque[str] = world.scheduler.trace
         ran.trace = tuple(trace)[-LAST_TURNS:]
+    finally:
+        if collecting:
+            gc.enable()
     ran.turns = world.scheduler.turns
     return ran
 
@@ -97,6 +103,7 @@ def shrink(ran: Ran) -> Ran:
 def report_of(ran: Ran, *, shrink: bool = True) -> str:
     """Seed, shrunk plan and last turns of a failure."""
     small = globals()["shrink"](ran) if shrink else ran
+    small = run(small.plan, sqlite=small.sqlite, told=True)
     stack = "".join(traceback.format_exception(small.error)[-6:])
     lines = [
         f"seed {ran.plan.seed}{' on SQLite' if ran.sqlite else ''}: {small.error!r}",

@@ -16,10 +16,10 @@ import msgspec
 from actors.gateway.api import TurnOffer
 from actors.life import AccountSpec
 from actors.ports import Credentials
-from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, Policy
+from events.bot import HOUR_MS, MINUTE_MS, Policy
 from events.streams import Address
 from tests.world.checks import Checks, Violation
-from tests.world.dice import Bag
+from tests.world.dice import Bag, Dice
 from tests.world.disk import Disk, MemoryDisk, SqliteDisk
 from tests.world.doing import Doing
 from tests.world.gateway import Gateway, Life
@@ -32,15 +32,18 @@ from tests.world.server import Said, Server
 
 NAMES = ("main", "second")
 TURNS_MAX = 200_000
-ROUNDS = 6
+ROUNDS = 12
+ROUND_MS = 13 * HOUR_MS
+"""How long the world waits between messages of its last days: a share that one window spent rolls inside the next one."""
 
 
 class World:
     """Everything of one seed."""
 
-    def __init__(self, plan: Plan, *, sqlite: bool = False) -> None:
+    def __init__(self, plan: Plan, *, sqlite: bool = False, told: bool = False) -> None:
         self.plan, self.bag = plan, Bag(plan.seed)
         self.scheduler = WorldScheduler(plan.seed, START_MS)
+        self.scheduler.told = told
         self._folder = tempfile.TemporaryDirectory() if sqlite else None
         self.disk: Disk = SqliteDisk(Path(self._folder.name) / "log.db") if self._folder else MemoryDisk()
         self.healed = False
@@ -71,6 +74,10 @@ class World:
     def on(self, fault: str) -> bool:
         """Whether a fault is enabled, and the world not healed yet."""
         return not self.healed and fault in self.plan.faults
+
+    def strikes(self, fault: str, probability: float, dice: Dice) -> bool:
+        """Whether a fault strikes now."""
+        return self.on(fault) and dice.chance(probability * self.plan.size.heat)
 
     @property
     def now(self) -> int:
@@ -209,17 +216,17 @@ class World:
         self._numbers += 1
         before = [s.sent_at for a, s in self.said if (a, s.peer) == (name, peer)]
         sent_at = max([self.now, *(b + 1 for b in before)])
-        has_token = not (self.on("tokens") and dice.chance(0.2))
+        has_token = not (self.strikes("tokens", 0.2, dice))
         said = Said(
             number=self._numbers,
             peer=peer,
             text=text,
             sent_at=sent_at,
             token=f"token-{self._numbers}" if has_token else "",
-            message_id="" if self.on("duplicates") and dice.chance(0.2) else str(10_000 + self._numbers),
+            message_id="" if self.strikes("duplicates", 0.2, dice) else str(10_000 + self._numbers),
         )
         self.said.append((name, said))
-        slow = self.on("slow_net") and dice.chance(0.3)
+        slow = self.strikes("slow_net", 0.3, dice)
         self.scheduler.call_at(
             sent_at + (dice.below(6_000) if slow else dice.between(1, 100)), partial(self._heard, name, said)
         )
@@ -228,7 +235,7 @@ class World:
         server = self.servers[name]
         server.hear(said, self.now)
         self.network.stir(server)
-        if self.on("duplicates") and self.bag["people"].chance(0.15):
+        if self.strikes("duplicates", 0.15, self.bag["people"]):
             again = msgspec_replace(said, self.servers[name].new_id())
             server.repeat(again if self.bag["people"].chance(0.5) else said)
 
@@ -241,7 +248,7 @@ class World:
         self._numbers += 1
         dice = self.bag["texts"]
         begin = f"{kind} {self._numbers}"
-        size = dice.pick((0, 0, 1, 1, 2, 5, 14))
+        size = 0 if self.healed else dice.pick(self.plan.size.parts)
         words = ("lorem ipsum dolor sit", "回复的内容，一句话。", "amet, naïve café\n\nand", "🙂 and so on\n")
         room = self.plan.policy.part_bytes if self.plan.policy.part_bytes < 1_000 else 1_500
         least = size * room * 2 // 3
@@ -270,13 +277,35 @@ class World:
         self._heal()
         self.scheduler.run_for(40_000, TURNS_MAX)
         self._do.back_to_policy()
+        if self.bag["rest"].chance(0.3):
+            self._spend_the_share()
         for _ in range(ROUNDS):
             for name in self.servers:
-                for peer in sorted({*self.specs()[name].access, *(s.peer for a, s in self.said if a == name)}):
+                for peer in self._people(name):
                     self.say(name, peer, self.text("last"))
-            self.scheduler.run_for(DAY_MS + HOUR_MS, TURNS_MAX)
+            self.scheduler.run_for(ROUND_MS, TURNS_MAX)
+            if self.at_rest():
+                break
         self.checks.audit()
         self.final()
+
+    def _people(self, name: str) -> list[str]:
+        """Who has ever talked to an account, or might."""
+        return sorted({*self.specs()[name].access, *(s.peer for a, s in self.said if a == name)})
+
+    def _spend_the_share(self) -> None:
+        """One output a minute, one more than a share: the last one waits until the share rolls."""
+        dice = self.bag["rest"]
+        name = dice.pick(tuple(self.servers))
+        address = f"weixin:{name}:{dice.pick(self._people(name))}"
+        for n in range(self.plan.policy.share_replies + 1):
+            at = self.now + (n + 1) * MINUTE_MS
+            self.scheduler.call_at(at, lambda: self.submit(address, "", "scheduled", self.text("push"), "completed"))
+
+    def at_rest(self) -> bool:
+        """Whether nothing waits any more."""
+        waits = any(state.waiting or state.open_turns or state.request for state in self.checks.peers.values())
+        return not waits and not self.client.pending
 
     def _heal(self) -> None:
         for gateway in tuple(self.gateways):
