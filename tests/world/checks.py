@@ -17,7 +17,7 @@ from events import bot, codec, peer_state
 from events.base import Recorded
 from events.bot import BotStarted, BotState, Policy, PolicyChanged
 from events.history import HistoryFold
-from events.peer import MessageReceived, OutputDropped, SendRequested, TurnCompleted, TurnFailed
+from events.peer import BodyErased, MessageReceived, OutputDropped, SendRequested, TurnCompleted, TurnFailed
 from events.peer_state import PeerState
 from events.streams import fingerprint
 from scripts.reading.world import view_of
@@ -75,6 +75,8 @@ class Checks:
         self.deliveries: dict[str, str] = {}  # turn -> the last delivery of it
         self.promised: set[str] = set()  # turns of which somebody was told that they are accepted
         self.refused: dict[str, str] = {}
+        self._named: dict[str, set[str]] = {}  # turn -> the deliveries that its first acceptance named
+        self._erased: list[str] = []  # bodies that must be gone, not looked for yet
         self._accounts: dict[str, str] = {}
         self._dirty: set[str] = set()
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
@@ -135,6 +137,8 @@ class Checks:
                 if output in self.accepted[row.stream]:
                     self.fail("G2", f"output {output} was accepted twice")
                 self.accepted[row.stream].add(output)
+            case BodyErased(bodies=bodies):
+                self._erased.extend(bodies)
             case _:
                 pass
         self.peers[row.stream] = peer_state.evolve(before, row.event, version=row.version, at=row.at, epoch=row.epoch)
@@ -224,7 +228,7 @@ class Checks:
 
     def _handled(self, row: Recorded, event: MessageReceived) -> None:
         """G6: a message is handled once."""
-        name = (row.stream, event.sent_at, self._world.disk.bodies[event.body])
+        name = (self.account_of(row.stream), event.sent_at, self._world.disk.bodies[event.body])
         self.handled[name] += 1
         if self.handled[name] > 1:
             self.fail("G6", f"the message of {event.sent_at} was handled twice")
@@ -236,6 +240,12 @@ class Checks:
         found = self._world.disk.ask("key", "delivery", self.deliveries[turn_id])
         if not any(f'"{fingerprint(SALT, text)}"' in value for value in found.values()):
             self.fail("G7", f"turn {turn_id} is in the log with another text")
+
+    def delivered_as(self, turn_id: str, deliveries: list[str]) -> None:
+        """The same turn is the same deliveries, over restarts and rebinding; of a process with fewer accounts, fewer of them."""
+        named = self._named.setdefault(turn_id, set(deliveries))
+        if not named.issuperset(deliveries):
+            self.fail("G2", f"turn {turn_id} was accepted as {sorted(named)}, and then as {deliveries}")
 
     def kept(self, turn_id: str) -> None:
         """G7: it is in the log."""
@@ -311,6 +321,9 @@ class Checks:
         for stream, state in self.peers.items():
             self._fates(stream, state)
         self._replayed()
+        if left := self._world.disk.ask("bodies", tuple(self._erased)):
+            self.fail("G2", f"texts that were erased are still there: {sorted(left)}")
+        self._erased.clear()
         for turn_id in self.promised:
             self.kept(turn_id)
 

@@ -46,6 +46,10 @@ class Disk(Protocol):
 
     def prune_keys(self, account: str, source: str, before: int) -> int: ...
 
+    def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None: ...
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None: ...
+
     def forget_caches(self) -> None: ...
 
     def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None: ...
@@ -94,6 +98,13 @@ class MemoryDisk(_Disk):
         self.core.append_group(group)
         self.core.crash()
 
+    def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+        version, made_by, data = self.core.snapshots.get(stream, (0, "", b""))
+        return (version, data) if made_by == fold_version else None
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
+        self.core.snapshots[stream] = (version, fold_version, data)
+
     def forget_caches(self) -> None:
         self.core.agenda.clear()
         self.core.bindings.clear()
@@ -132,6 +143,12 @@ class SqliteDisk(_Disk):
             self.core.transact(cut)
         except PowerCut:
             return
+
+    def snapshot(self, stream: str, fold_version: str) -> tuple[int, bytes] | None:
+        return queries.snapshot(self.core.connection, stream, fold_version)
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
+        self.core.transact(lambda connection: queries.put_snapshot(connection, stream, version, fold_version, data))
 
     def forget_caches(self) -> None:
         for table in ("agenda", "bindings", "snapshots"):
@@ -235,6 +252,12 @@ class SimLog:
     def read(self, stream: str, after: int = 0, limit: int = 0) -> Slot:
         return self._ask("read", stream, after, limit)
 
+    def snapshot(self, stream: str, fold_version: str) -> Slot:
+        return self._do(lambda: self._disk.snapshot(stream, fold_version))
+
+    def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> Slot:
+        return self._do(lambda: self._disk.put_snapshot(stream, version, fold_version, data))
+
     def position(self) -> Slot:
         return self._ask("position")
 
@@ -280,6 +303,9 @@ class SimLog:
 
     def prune_keys(self, account: str, source: str, before: int) -> Slot:
         return self._do(lambda: self._disk.prune_keys(account, source, before))
+
+    def checkpoint(self) -> Slot:
+        return self._do(lambda: True)
 
     def _do(self, work: Callable[[], Any]) -> Slot:
         slot = Slot()

@@ -2,76 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from actors.bot import Pause, Resume
-from actors.deciding.commands import Bind, CancelTurn, Operate
-from actors.errors import Refusal
-from actors.gateway.errors import GatewayError
-from actors.runtime.errors import RuntimeRefusal
-from events.bot import DAY_MS, HOUR_MS, MINUTE_MS
-from events.streams import bot_stream
-from scripts.running.retention import expire
-from store.errors import StoreError
-from tests.world.plan import Command, changed
+from events.bot import HOUR_MS, MINUTE_MS
+from tests.world.operators import Operators
+from tests.world.plan import Command
 
 if TYPE_CHECKING:
-    from tests.world.gateway import Gateway, Life
-    from tests.world.world import World
-
-EXPECTED = (Refusal, GatewayError, RuntimeRefusal, StoreError)
-"""What a command may be refused with."""
+    from tests.world.gateway import Gateway
 
 
-class Doing:
-    """Runs commands, one method each."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
+class Doing(Operators):
+    """Runs commands, one method each; those of operators are inherited."""
 
     def command(self, command: Command) -> None:
         """Let it happen."""
         self._world.scheduler.note(f"{self._world.now} DO {command.what} {command.a} {command.b} {command.c}")
         getattr(self, f"_{command.what}")(command)
 
-    # --- who ------------------------------------------------------------------------------------------------------
-
-    def _name(self, number: int) -> str:
-        names = tuple(self._world.servers)
-        return names[number % len(names)]
-
-    def _peer(self, number: int) -> str:
-        return ("owner", *(f"p{n}" for n in range(1, self._world.plan.peers + 1)))[
-            number % (self._world.plan.peers + 1)
-        ]
-
-    def _life(self, command: Command) -> Life | None:
-        gateway = self._world.serving()
-        return gateway.lives[self._name(command.a)] if gateway else None
-
-    def _ask(self, life: Life, stream: str, message: object) -> None:
-        async def ask() -> None:
-            try:
-                await life.account.peers.ask(stream, message)
-            except EXPECTED:
-                return
-
-        life.gateway.run(ask())
-
-    def _stream(self, life: Life, number: int) -> str | None:
-        known = life.account.known_peers()
-        return known[number % len(known)][1] if known else None
-
     # --- people and agents ----------------------------------------------------------------------------------------
 
     def _message(self, command: Command) -> None:
+        peer = self._peer(command.b)
         honest_repeat = command.c % 5 == 0
-        text = "ok" if honest_repeat else self._world.text("hi")
-        self._world.say(self._name(command.a), self._peer(command.b), text)
+        self._world.say(self._name(command.a), peer, f"ok from {peer}" if honest_repeat else self._world.text("hi"))
 
     def _burst(self, command: Command) -> None:
         for n in range(2 + command.c % 3):
@@ -94,6 +49,10 @@ class Doing:
             server.repeat(type(said)(said.number, said.peer, said.text, said.sent_at, said.token, ids[command.c % 3]))
             self._world.network.stir(server)
 
+    def _again_late(self, command: Command) -> None:
+        """The same of a message that is more than a day old: the plan let the time pass."""
+        self._again(command)
+
     def _turn(self, command: Command) -> None:
         """An agent finishes a turn that nobody asked for."""
         world = self._world
@@ -107,13 +66,6 @@ class Doing:
         status = {5: "degraded", 6: "failed"}.get(kind, "completed")
         text = "  " if kind == 7 else world.text("push")
         world.submit("" if session else address, session, origin, text, status)
-
-    def _bind(self, command: Command) -> None:
-        life = self._life(command)
-        stream = self._stream(life, command.b) if life else None
-        if life and stream:
-            session = ("s-ann", "s-ann", "")[command.c % 3]
-            self._ask(life, stream, Bind(session=session, who="operator"))
 
     def _disconnect(self, command: Command) -> None:
         world = self._world
@@ -205,84 +157,19 @@ class Doing:
         if gateway.machine.alive and gateway.machine.paused:
             gateway.machine.resume()
 
+    def _half(self, command: Command) -> None:
+        """Another instance takes one of the accounts over; the first one goes on with the other."""
+        self._world.submit(
+            f"weixin:{self._name(command.b)}:{self._peer(command.c)}", "", "api", self._world.text("push"), "completed"
+        )
+        self._world.start(0, (self._name(command.a),))
+
     def _step_clock(self, command: Command) -> None:
-        gateway = self._world.serving()
-        if gateway is not None:
-            step = (command.a - (1 << 15)) * 3_000  # about a day, both ways
-            for life in gateway.lives.values():
-                life.note_step(step)
+        step = (command.a - (1 << 15)) * 3_000  # about a day, both ways
+        for life in self._world.lives():
+            life.note_step(step)
 
     def _passivate(self, command: Command) -> None:
-        gateway = self._world.serving()
-        for life in gateway.lives.values() if gateway else ():
+        for life in self._world.lives():
             for stream in life.account.peers.live():
                 life.account.peers.passivate(stream)
-
-    # --- operators ------------------------------------------------------------------------------------------------
-
-    def _policy(self, command: Command) -> None:
-        self._reconfigure(changed(self._world.policy, command.a))
-
-    def _observe(self, command: Command) -> None:
-        self._reconfigure(changed(self._world.policy, 0, "observe"))
-
-    def _enforce(self, command: Command) -> None:
-        self._reconfigure(changed(self._world.policy, 0, "enforce"))
-
-    def _reconfigure(self, policy: Any) -> None:
-        world = self._world
-        world.policy = policy
-        gateway = world.serving()
-        for name, life in gateway.lives.items() if gateway else ():
-            life.reconfigure(world.specs()[name])
-
-    def back_to_policy(self) -> None:
-        """The plan's own policy, and nothing paused."""
-        world = self._world
-        if world.policy != world.plan.policy:
-            self._reconfigure(world.plan.policy)
-        gateway = world.serving()
-        for life in gateway.lives.values() if gateway else ():
-            for scope, _ in life.account.state.paused:
-                self._ask(life, bot_stream(life.spec.address), Resume(scope=scope, who="world"))
-
-    def _pause(self, command: Command) -> None:
-        life = self._life(command)
-        if life:
-            until = life.machine.clock.now() + command.b * 1_000 if command.c % 2 else None
-            scope = (self._stream(life, command.b) or "") if command.c % 3 else ""
-            self._ask(life, bot_stream(life.spec.address), Pause(scope=scope, until=until, who="world"))
-
-    def _resume(self, command: Command) -> None:
-        life = self._life(command)
-        for scope, _ in life.account.state.paused if life else ():
-            assert life is not None
-            self._ask(life, bot_stream(life.spec.address), Resume(scope=scope, who="world"))
-
-    def _operate(self, command: Command) -> None:
-        life = self._life(command)
-        stream = self._stream(life, command.b) if life else None
-        if life and stream:
-            what = ("drop", "retry", "retry", "retry", "discard", "flush")[command.c % 6]
-            self._ask(life, stream, msgspec.convert({"what": what, "who": "world"}, Operate))
-
-    def _cancel(self, command: Command) -> None:
-        life = self._life(command)
-        stream = self._stream(life, command.b) if life else None
-        if life and stream:
-            self._ask(life, stream, CancelTurn(who="world"))
-
-    def _expire(self, command: Command) -> None:
-        """Bodies of a certain age go."""
-        life = self._life(command)
-        if life:
-            before = life.machine.clock.now() - (0, MINUTE_MS, HOUR_MS, DAY_MS)[command.b % 4]
-            some: Any = life
-            log: Any = life.log
-            life.gateway.run(self._guarded(expire(some, log, before)))
-
-    async def _guarded(self, work: Coroutine[Any, Any, Any]) -> None:
-        try:
-            await work
-        except EXPECTED:
-            return

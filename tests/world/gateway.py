@@ -16,6 +16,7 @@ from actors.deciding.view import BotView
 from actors.fence import EpochFence
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.api import TurnOffer
+from actors.gateway.chores import Chores
 from actors.gateway.finding import Finder
 from actors.gateway.receipts import story_standing
 from actors.gateway.tidings import Tidings
@@ -155,6 +156,7 @@ class Life:
 
     def reconfigure(self, spec: AccountSpec) -> None:
         self.spec = spec
+        self.account.admit(spec.access)
         policy_id = waking.policy_id(spec.policy)
         self.gateway.run(
             self._tell_bot(Begin(policy=spec.policy, policy_id=policy_id, credentials=self.account.state.credentials))
@@ -272,6 +274,7 @@ class Gateway:
         log: Any = self.log
         self.finder = Finder(lives, log)
         self.acceptance = Acceptance(self.finder, log, machine)
+        self.chores = Chores(self.finder, self.acceptance, log)
         self._tidings = Tidings()
         self.hub = AgentHub(machine, Peers(self.finder), Desk(self), self._agents_changed)
         self.started = self.stopping = False
@@ -347,5 +350,6 @@ class Gateway:
         for life in self.lives.values():
             life.account.agents_changed()
 
-    def life_of(self, name: str) -> Life | None:
-        return self.lives.get(name)
+    def has(self, name: str) -> bool:
+        """Whether it has an account, and was not replaced there."""
+        return name in self.lives and not self.lives[name].account.fenced

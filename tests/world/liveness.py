@@ -10,7 +10,7 @@ from events.peer_state import PeerState
 from tests.world.recount import Recount
 
 if TYPE_CHECKING:
-    from tests.world.gateway import Gateway, Life
+    from tests.world.gateway import Life
     from tests.world.world import World
 
 PATIENCE_MS = 1_000
@@ -30,24 +30,25 @@ class Liveness:
         if gap <= 5:
             return
         now, checks = self._world.now, self._world.checks
-        gateway = self._world.serving()
         ready: dict[str, int] = {}
-        if gateway is not None and not gateway.log.busy and not gateway.machine.paused:
-            for stream, state in checks.peers.items():
-                if not (state.queue or state.answers) or state.request is not None:
-                    continue
-                life = self._life(gateway, stream)
-                lane, after = self._first(life, stream, state, gap) if life else ("", 0)
-                if life and lane:
-                    since = ready[stream] = min(self._since.get(stream, now + after), now + after)
-                    if now + gap - since > PATIENCE_MS + self._pace_ms(life):
-                        checks.fail("G9", f"{stream}: {lane} could leave since {now - since} ms, next look in {gap} ms")
+        for stream, state in checks.peers.items():
+            if not (state.queue or state.answers) or state.request is not None:
+                continue
+            life = self._life(stream)
+            lane, after = self._first(life, stream, state, gap) if life else ("", 0)
+            if life and lane:
+                since = ready[stream] = min(self._since.get(stream, now + after), now + after)
+                if now + gap - since > PATIENCE_MS + self._pace_ms(life):
+                    checks.fail("G9", f"{stream}: {lane} could leave since {now - since} ms, next look in {gap} ms")
         self._since = ready
 
-    def _life(self, gateway: Gateway, stream: str) -> Life | None:
+    def _life(self, stream: str) -> Life | None:
+        """Where the stream is served, if nothing hinders the process."""
         account = self._world.checks.account_of(stream)
-        life = next((x for x in gateway.lives.values() if x.spec.address.bot == account), None)
-        return life if life is not None and life.state == "running" and not life.account.fenced else None
+        life = self._world.life(account.rpartition(":")[2])
+        if life is None or life.state != "running" or life.account.fenced:
+            return None
+        return None if life.gateway.log.busy or life.machine.paused else life
 
     def _pace_ms(self, life: Life) -> int:
         """How long the account's pace may make a peer wait here."""

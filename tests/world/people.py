@@ -243,7 +243,7 @@ class Client:
         self._try(offer)
 
     def _try(self, offer: TurnOffer) -> None:
-        gateway = self._world.serving()
+        gateway = self._world.serving(offer.to.split(":")[1] if offer.to else "")
         if gateway is None:
             self._again(offer)
             return
@@ -259,7 +259,7 @@ class Client:
         if offer.turn_id not in self.pending or self._world.bag["client"].chance(0.05):
             return  # the answer is lost on its way
         try:
-            done.result()
+            accepted = done.result()
         except Unavailable:
             self._again(offer)
         except (BadRequest, NotFound, TurnConflict) as refusal:
@@ -268,6 +268,7 @@ class Client:
         else:
             self._over(offer)
             self._world.checks.acknowledged(offer.turn_id, offer.text)
+            self._world.checks.delivered_as(offer.turn_id, [delivery for _, delivery in accepted.deliveries])
 
     def _again(self, offer: TurnOffer, wait: int = 0) -> None:
         before = self._next.get(offer.turn_id)

@@ -12,6 +12,8 @@ from tests.world.dice import Bag, Dice
 
 SECOND_MS = 1_000
 START_MS = 1_750_000_000_000
+LATE_MS = 25 * HOUR_MS
+"""How long after the last command a message comes once more late: later than any window."""
 
 FAULTS = (
     "refuse",  # the channel refuses sends: -2, -1, -3, -4, HTTP 4xx
@@ -34,11 +36,15 @@ FAULTS = (
     "crash",
     "sleep",  # the process stops for a while, and goes on
     "second",  # another instance takes over, the first one paused or not
+    "half",  # another instance takes one of two accounts over
     "policy",  # numbers change mid-window
     "observe",  # the mode changes mid-window
-    "passivate",
-    "caches",  # agenda, bindings and snapshots are deleted at a crash and rebuilt
-    "expiry",  # bodies expire and are erased
+    "passivate",  # more often than it happens anyway
+    "caches",  # agenda, bindings and snapshots are deleted at more crashes than they are anyway, and rebuilt
+    "expiry",  # bodies expire
+    "erasure",  # somebody wants them erased
+    "access",  # who may talk changes; strangers wait for a yes
+    "rebinding",  # a turn of a session is offered again after other peers were bound to it
     "agents",  # die, disconnect, answer twice or never
     "operators",  # drop, retry, discard, flush, pause, cancel
     "words",  # /more, /reset, /cancel
@@ -98,7 +104,7 @@ def plan(seed: int) -> Plan:
         commands=commands_of(bag["commands"], faults, dice.between(*size.commands)),
         policy=_policy(bag["policy"]),
         size=size,
-        accounts=2 if dice.chance(size.two_accounts) else 1,
+        accounts=2 if dice.chance(size.two_accounts) or "half" in faults else 1,
         peers=dice.pick(size.peers),
         long_events=dice.between(3, 60),
     )
@@ -140,11 +146,11 @@ def changed(policy: Policy, a: int, mode: str = "") -> Policy:
     )
 
 
-_ALWAYS: tuple[tuple[str, int], ...] = (("message", 10), ("turn", 10), ("burst", 2), ("bind", 1))
+_ALWAYS: tuple[tuple[str, int], ...] = (("message", 10), ("turn", 10), ("burst", 2), ("bind", 1), ("passivate", 1))
 
 _OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
     "penalty": (("penalty", 2),),
-    "duplicates": (("again", 4),),
+    "duplicates": (("again", 4), ("again_late", 2)),
     "replays": (("again", 1),),
     "login": (("lose_login", 2), ("log_in", 3)),
     "clocks": (("step_clock", 3), ("restart", 1)),
@@ -152,11 +158,15 @@ _OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
     "failed_log": (("crash", 1),),
     "sleep": (("sleep", 5),),
     "second": (("second", 3),),
+    "half": (("half", 4),),
     "policy": (("policy", 3),),
     "observe": (("observe", 1), ("enforce", 2)),
     "passivate": (("passivate", 4),),
     "caches": (("lose_caches", 3),),
     "expiry": (("expire", 3),),
+    "erasure": (("erase", 3),),
+    "access": (("access", 3), ("grant", 2), ("stranger", 2)),
+    "rebinding": (("rebind", 3),),
     "agents": (("disconnect", 3),),
     "operators": (("operate", 5), ("pause", 1), ("resume", 2), ("cancel", 1)),
     "words": (("word", 3),),
@@ -172,9 +182,10 @@ def commands_of(dice: Dice, faults: frozenset[str], count: int) -> tuple[Command
     commands: list[Command] = []
     at = SECOND_MS
     for _ in range(count):
-        at += _gap(dice)
+        what = dice.pick(names)
+        at += _gap(dice) + (LATE_MS if what == "again_late" else 0)
         numbers = (dice.below(1 << 16), dice.below(1 << 16), dice.below(1 << 16))
-        commands.append(Command(at, dice.pick(names), *numbers))
+        commands.append(Command(at, what, *numbers))
     return tuple(commands)
 
 

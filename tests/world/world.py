@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from actors import recall
 from actors.gateway.api import TurnOffer
 from actors.life import AccountSpec
 from actors.ports import Credentials
@@ -48,6 +49,8 @@ class World:
         self.disk: Disk = SqliteDisk(Path(self._folder.name) / "log.db") if self._folder else MemoryDisk()
         self.healed = False
         self.policy: Policy = plan.policy
+        self.everybody = ("owner", *(f"p{n}" for n in range(1, plan.peers + 1)))
+        self.access = self.everybody
         self.servers: dict[str, Server] = {}
         self.credentials: dict[str, Credentials] = {}  # what the login files say
         self.said: list[tuple[str, Said]] = []  # (account, message): what people wrote, once each
@@ -91,6 +94,7 @@ class World:
         logging.getLogger("replyledger.runtime").addHandler(errors)
         self.scheduler.on_turn = self._after_turn
         self.scheduler.before_jump = self.liveness.before_jump
+        long_events, recall.LONG_EVENTS = recall.LONG_EVENTS, self.plan.long_events
         try:
             self.start()
             for command in self.plan.commands:
@@ -104,6 +108,7 @@ class World:
             errors.check()
             raise
         finally:
+            recall.LONG_EVENTS = long_events
             logging.getLogger("replyledger.runtime").removeHandler(errors)
             for gateway in self.gateways:
                 gateway.close()
@@ -129,17 +134,18 @@ class World:
 
     def specs(self) -> dict[str, AccountSpec]:
         """The configuration as it is now."""
-        access = ("owner", *(f"p{n}" for n in range(1, self.plan.peers + 1)))
         return {
-            name: AccountSpec(address=Address("weixin", name), policy=self.policy, access=access, locale="en")
+            name: AccountSpec(address=Address("weixin", name), policy=self.policy, access=self.access, locale="en")
             for name in self.servers
         }
 
-    def start(self, back_ms: int = 0) -> Gateway:
-        """Start a gateway process; its wall clock is as wrong as that of the last one, or set back by so much more."""
+    def start(self, back_ms: int = 0, names: tuple[str, ...] = ()) -> Gateway:
+        """Start a gateway process for some accounts, () = all; its wall clock is as wrong as that of the last one, or set back by
+        so much more."""
         offset_ms = (self.gateways[-1].machine.wall.offset_ms if self.gateways else 0) - back_ms
         self._starts += 1
-        gateway = Gateway(self, Machine(self.scheduler, f"g{self._starts}", offset_ms), self.specs())
+        specs = {name: spec for name, spec in self.specs().items() if name in (names or self.servers)}
+        gateway = Gateway(self, Machine(self.scheduler, f"g{self._starts}", offset_ms), specs)
         self.gateways.append(gateway)
         gateway.start(lambda: self._started(gateway))
         return gateway
@@ -148,9 +154,20 @@ class World:
         for agent in self.agents:
             self.scheduler.call_at(self.now + self.bag["agents"].between(5, 3_000), partial(agent.connect, gateway))
 
-    def serving(self) -> Gateway | None:
-        """The newest gateway that serves."""
-        return next((g for g in reversed(self.gateways) if g.serving), None)
+    def serving(self, name: str = "") -> Gateway | None:
+        """The newest gateway that serves an account, "" = all of them; without one, the newest that serves anything."""
+        names = (name,) if name else tuple(self.servers)
+        serve = [g for g in reversed(self.gateways) if g.serving]
+        return next((g for g in serve if all(g.has(n) for n in names)), serve[0] if serve else None)
+
+    def life(self, name: str) -> Life | None:
+        """An account in the newest gateway that serves it."""
+        gateway = self.serving(name)
+        return gateway.lives.get(name) if gateway else None
+
+    def lives(self) -> list[Life]:
+        """Each account that is served, where it is."""
+        return [life for life in map(self.life, self.servers) if life is not None]
 
     def claimed(self, life: Life) -> None:
         """An instance took an account over; the others look at the fence within two seconds."""
@@ -180,9 +197,11 @@ class World:
     def _all_served(self) -> bool:
         """Whether each account has a process that holds it, or is about to; a supervisor sees to that."""
         alive = [g for g in self.gateways if g.machine.alive]
-        return all(any(self._holds(g.lives[name]) for g in alive) for name in self.servers)
+        return all(any(self._holds(g.lives.get(name)) for g in alive) for name in self.servers)
 
-    def _holds(self, life: Life) -> bool:
+    def _holds(self, life: Life | None) -> bool:
+        if life is None:
+            return False
         return life.account.view.epoch in (0, len(self.checks.claims[life.spec.address.bot]))
 
     def _restart(self) -> None:
@@ -201,7 +220,7 @@ class World:
         self.credentials[name] = Credentials(token=server.login, base_url="http://localhost", user_id="owner")
         self.network.stir(server)
         for gateway in self.gateways:
-            life = gateway.life_of(name)
+            life = gateway.lives.get(name)
             if life is not None:
                 gateway.machine.call_soon(life.watch_login)
 
@@ -257,15 +276,15 @@ class World:
             begin = " ".join((begin, *(filler,) * (least // len(filler.encode()) + 1)))
         return begin
 
-    def submit(self, to: str, session: str, origin: str, text: str, status: str) -> None:
-        """A client has a turn for a peer or a session."""
+    def submit(self, to: str, session: str, origin: str, text: str, status: str, *, turn_id: str = "") -> None:
+        """A client has a turn for a peer or a session; a new one, if it has no id yet."""
         offer = {
             "to": to,
             "session": session,
             "origin": origin,
             "text": text,
             "status": status,
-            "turn_id": self.new_turn(),
+            "turn_id": turn_id or self.new_turn(),
         }
         self.client.submit(msgspec.convert(offer, TurnOffer))
 
