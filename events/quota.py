@@ -52,7 +52,11 @@ def carry(charges: tuple[Charge, ...], window: int, not_before: Millis) -> tuple
 
 def settle(charges: tuple[Charge, ...], request: str, at: Millis) -> tuple[Charge, ...]:
     """The charge of a request runs out from `at` on."""
-    return tuple([msgspec.structs.replace(c, settled_at=at) if c.request == request else c for c in charges])
+    for place in range(len(charges) - 1, -1, -1):  # an outcome is most often that of the newest charge
+        if charges[place].request == request:
+            settled = msgspec.structs.replace(charges[place], settled_at=at)
+            return (*charges[:place], settled, *charges[place + 1 :])
+    return charges
 
 
 def release(charges: tuple[Charge, ...], request: str) -> tuple[Charge, ...]:
@@ -67,9 +71,15 @@ def prune(charges: tuple[Charge, ...], window: int, at: Millis) -> tuple[Charge,
         [
             c
             for c in charges
-            if c.settled_at is None or c.window == window or (c.kind == "push" and c.settled_at >= oldest)
+            if c.window == window or c.settled_at is None or (c.kind == "push" and c.settled_at >= oldest)
         ]
     )
+
+
+def prune_within(charges: tuple[Charge, ...], window: int, at: Millis) -> tuple[Charge, ...]:
+    """The same as `prune` while no message has come since the last one: then only age can have ended a charge, and none that
+    was requested later than the oldest outcome that counts. Charges are in the order of their requests."""
+    return prune(charges, window, at) if charges and charges[0].requested_at < at - SHARE_WINDOW_MS_MAX else charges
 
 
 def spent(charges: tuple[Charge, ...], window: int) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import get_args
+
 import pytest
 
 from events import quota
@@ -14,10 +17,16 @@ POLICY = Policy()
 
 
 def charge(
-    name: str, settled_at: int | None = T, *, kind: Kind = "push", window: int = 1, remainder: bool = False
+    name: str,
+    settled_at: int | None = T,
+    *,
+    kind: Kind = "push",
+    window: int = 1,
+    remainder: bool = False,
+    requested_at: int = T - 1000,
 ) -> Charge:
     return Charge(
-        request=name, kind=kind, requested_at=T - 1000, settled_at=settled_at, window=window, remainder=remainder
+        request=name, kind=kind, requested_at=requested_at, settled_at=settled_at, window=window, remainder=remainder
     )
 
 
@@ -104,6 +113,22 @@ def test_settling_again_moves_nothing_else() -> None:
 )
 def test_prune_keeps_what_may_still_count(one: Charge, kept: bool) -> None:
     assert quota.prune((one,), 1, T) == ((one,) if kept else ())
+
+
+def test_between_messages_only_age_ends_a_charge() -> None:
+    """A peer's charges over many messages: the shorter way finds the same as the whole one."""
+    dice, charges, at = random.Random(11), tuple[Charge, ...](), T
+    for number in range(1, 400):
+        at += dice.randrange(2 * DAY_MS)
+        charges = quota.prune(quota.carry(charges, number, at - 1000), number, at)
+        for one in range(dice.randrange(4)):
+            at += dice.randrange(DAY_MS)
+            kept = quota.prune_within(charges, number, at)
+            assert kept == quota.prune(charges, number, at)
+            kind = dice.choice(get_args(Kind))
+            charges = (*kept, charge(f"{number}-{one}", None, kind=kind, window=number, requested_at=at))
+            at += dice.randrange(60_000)
+            charges = quota.settle(charges, f"{number}-{one}", at + dice.choice((0, 15_000)))
 
 
 @pytest.mark.parametrize(
