@@ -46,6 +46,7 @@ class Gathering:
         self.keys: dict[str, Key] = {}
         self.addresses: list[AddressRow] = []
         self.woken: dict[str, AgendaRow] = {}
+        self._earliest: dict[str, Millis] = {}  # stream -> what its messages so far prove
 
     def body(self, stream: str, kind: str, text: str) -> str:
         """Put a text among the bodies."""
@@ -54,7 +55,8 @@ class Gathering:
         return name
 
     def add(self, stream: str, inbound: Inbound, taken: frozenset[str], not_before: Millis) -> None:
-        """One message: a fact of its own, or a duplicate of an earlier one."""
+        """One message: a fact of its own, or a duplicate of an earlier one. The channel's window is that of the message that it had
+        last, however a poll sorts them: what one of them proves holds for the next as well."""
         events = self.events.setdefault(stream, [])
         self.addresses.append(AddressRow(stream=stream, peer=inbound.peer, name=inbound.name))
         keys = message_keys(inbound, self._salt)
@@ -63,6 +65,7 @@ class Gathering:
         if reason:
             events.append(DuplicateSuppressed(reason=reason, body=body, sent_at=inbound.sent_at))
             return
+        earliest = self._earliest[stream] = max(self._earliest.get(stream, 0), not_before)
         self.keys.update({k: Key(source="message", key=k) for k in keys})
         self.woken[stream] = AgendaRow(stream=stream, due_at=self._now, waiting=1)
         message = f"m-{self._ids.token(8)}"
@@ -72,7 +75,7 @@ class Gathering:
                 body=body,
                 total=text_bytes(inbound.text),
                 sent_at=inbound.sent_at,
-                not_before=not_before,
+                not_before=earliest,
                 generation=self._generation,
                 contents=inbound.contents,
                 media=tuple(self.body(stream, "media", m) for m in inbound.media),
@@ -98,9 +101,19 @@ def all_keys(messages: Iterable[Inbound], salt: bytes) -> frozenset[str]:
     return frozenset(k for m in messages for k in message_keys(m, salt))
 
 
-def not_before(state: BotState) -> Millis:
-    """The earliest instant at which the channel can have received what the last poll did not bring."""
-    return max(state.poll_started_at, state.poll_ended_at - LATENCY_MS_MAX, 0)
+def not_before(state: BotState, polled: Polled, sent_at: Millis) -> Millis:
+    """The earliest instant (our clock) at which the channel can have received a message that `polled` brought.
+
+    The last poll proves one: it did not bring the message. Where this poll was held, the message's creation time tells a later one,
+    LATENCY_MS_MAX early for whatever the clocks of the channel disagree on. A held poll is answered as soon as a message is there, so
+    that its end caps what the creation time says: a phone whose clock is ahead and a poll that was stalled on its way would both have
+    to be wrong at once. A poll that was answered at once may have found a message that was there for long.
+    """
+    by_last_poll = max(state.poll_started_at, state.poll_ended_at - LATENCY_MS_MAX, 0)
+    held = polled.ended_at - polled.started_at > LATENCY_MS_MAX
+    if not held or polled.ahead_ms is None or sent_at <= 0:
+        return by_last_poll
+    return max(by_last_poll, min(sent_at - polled.ahead_ms, polled.ended_at) - LATENCY_MS_MAX)
 
 
 def gather(
@@ -116,9 +129,8 @@ def gather(
 ) -> Facts:
     """The facts of one poll: messages, tokens and the cursor, to be appended together before the next poll."""
     gathering = Gathering(ids=ids, salt=salt, generation=state.generation, now=now)
-    earliest = not_before(state)
     for inbound in polled.messages:
-        gathering.add(stream_of(inbound.peer), inbound, taken, earliest)
+        gathering.add(stream_of(inbound.peer), inbound, taken, not_before(state, polled, inbound.sent_at))
     cursor = CursorAdvanced(cursor=polled.cursor, poll_started_at=polled.started_at, poll_ended_at=polled.ended_at)
     writes = [Write(stream, ANY, tuple(events)) for stream, events in gathering.events.items()]
     return Facts(

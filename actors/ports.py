@@ -42,6 +42,7 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str
     started_at: Millis
     ended_at: Millis
+    ahead_ms: int | None = None  # how far the channel's clock is ahead of ours, at most (ms); None = nobody knows
 
 
 class LoginGone(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,8 +20,8 @@ class ChargeNote(Part, frozen=True, kw_only=True):
 
 
 class MessageReceived(Event, frozen=True, kw_only=True, tag="message_received"):
-    """A peer wrote. `not_before`: the earliest instant at which the server can have received it, because an earlier poll
-    ended without it; requests settled since then are carried into the window that the message opens."""
+    """A peer wrote. `not_before`: the earliest instant at which the server can have received it, as an earlier poll that ended
+    without it or its creation time tells; requests settled since then are carried into the window that the message opens."""
 
     message: str
     body: str

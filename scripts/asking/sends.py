@@ -105,6 +105,11 @@ def in_flight(request: RequestStory, message: MessageStory) -> bool:
     )
 
 
+def carried_into(case: Case, message: MessageStory) -> tuple[str, ...]:
+    """The requests of older windows that count against the window that a message opened."""
+    return tuple(r.request for r in case.told.requests.values() if in_flight(r, message))
+
+
 def _carried_on(case: Case, story: RequestStory) -> Iterator[str]:
     for message in case.told.messages.values():
         if in_flight(story, message):

@@ -9,7 +9,7 @@ import msgspec
 from actors.deciding.facts import Blocking, gate
 from events.base import Millis, Recorded
 from events.stories import OutputStory
-from scripts.asking.sends import tell_request
+from scripts.asking.sends import carried_into, tell_request
 from scripts.printing import Printer
 from scripts.reading.case import Case
 from scripts.reading.finding import Found, Sort, find
@@ -32,6 +32,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     blocked_by: str  # the one fact that blocks what waits, "" = nothing does
     blocked_until: Millis | None
     requests: tuple[str, ...]
+    carried: tuple[str, ...]  # of a message: requests of older windows that count against the one it opened
     sentences: tuple[str, ...]
 
 
@@ -91,6 +92,7 @@ def story_of(case: Case, found: Found, asked: str) -> Story:
         blocked_by=blocked,
         blocked_until=until,
         requests=tuple(dict.fromkeys(r for o in outputs for r in o.requests)),
+        carried=carried_into(case, case.told.messages[found.id]) if found.sort == "message" else (),
         sentences=tuple(_sentences(case, found, outputs)),
     )
 

@@ -11,8 +11,8 @@ from actors.text.moments import show_span
 from events.base import Millis
 from events.bot import BotStarted, BotStopped
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
-from scripts.asking.sends import in_flight, outcome, slot, spent
-from scripts.reading.case import Case, counted, listed
+from scripts.asking.sends import carried_into, outcome, slot, spent
+from scripts.reading.case import Case, listed
 from scripts.reading.waiting import Spell, freed
 
 
@@ -167,9 +167,11 @@ def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
     for request in charged:
         share = f", share {request.charge.share} of {request.charge.shares}" if request.charge.shares else ""
         yield f"Slot {slot(request)}{share}: {request.kind} {request.request} at {case.show(request.at)}, {request.result}."
-    carried = [r.request for r in case.told.requests.values() if in_flight(r, story)]
-    if carried:
-        yield f"Sends that may have been in flight when it reached the channel count against its window: {listed(carried)}."
+    yield from _carried_replies(case, story)
+    if story.duplicates:
+        times = "once" if len(story.duplicates) == 1 else f"{len(story.duplicates)} times"
+        at = listed([case.show(at) for at in story.duplicates])
+        yield f"The channel delivered it {times} more, at {at}; that opened no window and started no turn."
     if story.refused:
         yield f"It went no further: {story.refused}."
     elif story.command:
@@ -178,6 +180,16 @@ def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
         yield f"It became turn {story.turn_id}."
     else:
         yield "It waits to become a turn: one turn of a peer is open at a time."
+
+def _carried_replies(case: Case, story: MessageStory) -> Iterator[str]:
+    if carried := carried_into(case, story):
+        replies = counted(len(carried), "reply was", "replies were")
+        yield f"{replies} carried into its window, because the channel may count them there: {listed(list(carried))}."
+        yield (
+            f"The channel cannot have had it before {case.show(story.not_before)}; what was still open then, or settled later, may"
+            " have come after it."
+        )
+
 
 
 def tell_instance(case: Case, name: str) -> Iterator[str]:

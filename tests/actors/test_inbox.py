@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from actors.inbox import LATENCY_MS_MAX, Facts, all_keys, gather, not_before
@@ -15,9 +16,14 @@ SALT = b"salt"
 NOW = 1_750_000_000_000
 
 
-def gathered(*messages: Inbound, taken: frozenset[str] = frozenset(), state: BotState | None = None) -> Facts:
+def gathered(
+    *messages: Inbound,
+    taken: frozenset[str] = frozenset(),
+    state: BotState | None = None,
+    polled: Polled | None = None,
+) -> Facts:
     return gather(
-        Polled(messages=messages, cursor="c", started_at=NOW - 30, ended_at=NOW),
+        polled or Polled(messages=messages, cursor="c", started_at=NOW - 30, ended_at=NOW),
         stream_of=lambda peer: f"peer-{peer}",
         taken=taken,
         state=state or BotState(generation=3),
@@ -96,6 +102,15 @@ def test_a_suppressed_duplicate_wakes_nobody() -> None:
     assert (facts.wake, facts.keys) == ((), ())
 
 
+POLL = Polled(messages=(), cursor="c", started_at=NOW - 30_000, ended_at=NOW, ahead_ms=0)
+"""A poll that was held for 30 s, of a channel whose clock is not ahead of ours."""
+
+
+def of_poll(**changes: object) -> Polled:
+    return msgspec.structs.replace(POLL, **changes)
+
+
+@pytest.mark.parametrize("poll", [of_poll(ahead_ms=None), of_poll(started_at=NOW - LATENCY_MS_MAX)])
 @pytest.mark.parametrize(
     ("started_at", "ended_at", "earliest"),
     [
@@ -105,8 +120,43 @@ def test_a_suppressed_duplicate_wakes_nobody() -> None:
         (NOW - LATENCY_MS_MAX, NOW, NOW - LATENCY_MS_MAX),
     ],
 )
-def test_what_the_last_poll_proves(started_at: int, ended_at: int, earliest: int) -> None:
-    assert not_before(BotState(poll_started_at=started_at, poll_ended_at=ended_at)) == earliest
+def test_what_the_last_poll_proves(started_at: int, ended_at: int, earliest: int, poll: Polled) -> None:
+    """And nothing else does when nobody knows the channel's time, or when this poll may have been answered at once."""
+    state = BotState(poll_started_at=started_at, poll_ended_at=ended_at)
+    assert not_before(state, poll, NOW) == earliest
+
+
+@pytest.mark.parametrize(
+    ("poll", "sent_at", "earliest"),
+    [
+        (POLL, NOW - 10_000, NOW - 15_000),
+        (of_poll(ahead_ms=999), NOW - 10_000, NOW - 15_999),
+        (of_poll(ahead_ms=-3_600_000), NOW - 3_610_000, NOW - 15_000),
+        (of_poll(ahead_ms=3_600_000), NOW + 3_590_000, NOW - 15_000),
+        (of_poll(started_at=NOW - LATENCY_MS_MAX - 1), NOW, NOW - 5_000),
+        (POLL, NOW, NOW - 5_000),
+        (POLL, NOW + 1, NOW - 5_000),
+        (POLL, NOW + 86_400_000, NOW - 5_000),
+        (of_poll(ahead_ms=-86_400_000), NOW, NOW - 5_000),
+        (POLL, NOW - 25_001, NOW - 30_000),
+        (POLL, NOW - 25_000, NOW - 30_000),
+        (POLL, NOW - 24_999, NOW - 29_999),
+        (of_poll(ahead_ms=86_400_000), NOW, NOW - 30_000),
+        (POLL, 1, NOW - 30_000),
+        (POLL, 0, NOW - 30_000),
+        (of_poll(ahead_ms=-(10**15)), 0, NOW - 30_000),
+    ],
+)
+def test_what_the_creation_time_tells_of_a_message_of_a_held_poll(poll: Polled, sent_at: int, earliest: int) -> None:
+    """Never more than that it came within LATENCY_MS_MAX of the poll's end, and never less than what the last poll proves."""
+    state = BotState(poll_started_at=NOW - 35_000, poll_ended_at=NOW - 25_000)
+    assert not_before(state, poll, sent_at) == earliest
+
+
+def test_each_message_of_a_poll_has_its_own() -> None:
+    polled = of_poll(messages=(said(sent_at=NOW - 9_000), said(message_id="2", sent_at=NOW - 7_000)))
+    (peer, _) = gathered(polled=polled).writes
+    assert [e.not_before for e in peer.events if isinstance(e, MessageReceived)] == [NOW - 14_000, NOW - 12_000]
 
 
 def test_media_are_bodies_that_peers_do_not_get() -> None:

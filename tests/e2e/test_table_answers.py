@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,63 @@ def test_a_send_in_flight_when_a_message_arrives_counts_against_the_new_window(t
     agent.answers(said["turn_id"], "and answered")
     table.answered(person, 3)
     assert quota_left(table, person) == 8
-    told = "\n".join(table.gateway.explain(said["message"])["sentences"])
-    assert "in flight when it reached the channel count against its window" in told
+    story = table.gateway.explain(said["message"])
+    assert len(story["carried"]) == 1
+    assert "1 reply was carried into its window" in "\n".join(story["sentences"])
     assert table.gateway.ledger(person.address)[-1]["slot"] == 2
+
+
+def writes_within_the_poll(table: Stage, person: Person, agent: Hand, after_ms: int) -> tuple[Any, list[int]]:
+    """Ask, get an answer of ten parts, and write again so long after the last of them, while the same poll is held: the message, and
+    when the server took each part."""
+    agent.answers(asks(table, person, agent, "tell me everything"), lines(10))
+    taken = [row["at"] for row in table.answered(person, 10)]
+    assert quota_left(table, person) == 0
+    polls = table.phones.counters()["polls"]
+    if after_ms:
+        table.later(after_ms)
+    person.says("and then?")
+    assert table.phones.counters()["polls"] == polls, "the poll that was there during the answer"
+    return agent.hear("message", peer=person.address), taken
+
+
+def test_who_writes_soon_after_a_long_answer_is_answered_at_once(table: Stage, agent: Hand) -> None:
+    """The channel's own dates prove that the parts were there before the message, though the poll that brings it began before them."""
+    person = table.person()
+    said, taken = writes_within_the_poll(table, person, agent, 8 * SECOND)
+    assert quota_left(table, person) == 10
+    agent.answers(said["turn_id"], "and then they lived")
+    told = table.answered(person, 11)[-1]
+    assert told["text"] == "and then they lived"
+    assert told["at"] - taken[-1] < 30 * SECOND, "at once, and not after another message"
+    assert [w["spent"] for w in person.view["windows"]][-2:] == [10, 1]
+    story = table.gateway.explain(said["message"])
+    assert story["carried"] == []
+
+
+def test_explain_tells_what_counts_against_the_window_of_who_writes_within_seconds(table: Stage, agent: Hand) -> None:
+    person = table.person()
+    said, _ = writes_within_the_poll(table, person, agent, 0)
+    assert quota_left(table, person) == 0
+    waits = agent.answers(said["turn_id"], "that is all")
+    assert table.gateway.receipt(waits, 0)["state"] == "queued"
+    story = table.gateway.explain(said["message"])
+    assert len(story["carried"]) == 10
+    told = "\n".join(story["sentences"])
+    assert "10 replies were carried into its window" in told
+    table.silent(person, sends=10)
+
+    asks(table, person, agent, "still there?")
+    assert table.gateway.receipt(waits)["state"] == "delivered"
+
+
+@pytest.mark.parametrize("knobs", [{"date": "none"}, {"create_time": "zero"}, {"date_skew_ms": 60 * SECOND}])
+def test_without_the_channels_time_only_polls_prove_something(table: Stage, agent: Hand, knobs: dict[str, Any]) -> None:
+    """Then the window is counted as before: never more than the channel allows."""
+    table.phones.knobs(**knobs)
+    table.gateway.restart()  # what was measured goes with the process
+    agent.close()
+    with Hand(table.gateway.agents_url) as again:
+        person = table.person()
+        writes_within_the_poll(table, person, again, 8 * SECOND)
+        assert quota_left(table, person) == 0

@@ -283,7 +283,7 @@ TABLE: list[Row] = [
         "m2",
         "",
         "",
-        ["It opened window 2", "in flight when it reached the channel count against its window: r1."],
+        ["It opened window 2", "1 reply was carried into its window, because the channel may count them there: r1."],
     ),
     (
         "an older instance after a newer one started",

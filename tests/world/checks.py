@@ -23,6 +23,7 @@ from events.streams import fingerprint
 from scripts.reading.world import view_of
 from store.records import AgendaRow
 from tests.world.disk import READ_MS_MAX, SALT
+from tests.world.earliest import Earliest
 from tests.world.network import TIMEOUT_MS, Flight
 from tests.world.recount import Recount
 from tests.world.server import Reply, Server, Taken
@@ -82,6 +83,7 @@ class Checks:
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
         self._replayed_to = 0
         self._last_of_bot: dict[str, int] = defaultdict(int)
+        self._earliest = Earliest(world)
 
     def fail(self, rule: str, what: str) -> None:
         raise Violation(rule, what)
@@ -116,6 +118,7 @@ class Checks:
         event: Any = row.event
         if isinstance(event, BotStarted):
             self.claims[account].append(self._world.now)
+            self._earliest.claimed(account, event.instance)
         if isinstance(event, PolicyChanged):
             self.policies[event.policy_id] = event.policy
         self.bots[account] = bot.evolve(self.bots[account], event, version=row.version, at=row.at, epoch=row.epoch)
@@ -130,6 +133,8 @@ class Checks:
                 self._requested(row, event, before, account)
             case MessageReceived() as event:
                 self._handled(row, event)
+                if early_ms := self._earliest.early_ms(account, event):
+                    self.fail("G1", f"the server had {event.message} {early_ms} ms before its earliest instant")
             case OutputDropped() as event:
                 self._dropped(row, event, before, account)
             case TurnCompleted(output=output, turn_id=turn_id) | TurnFailed(output=output, turn_id=turn_id):

@@ -12,6 +12,7 @@ from actors import waking
 from actors.account import Account
 from actors.agents.hub import AgentHub
 from actors.bot import Begin, End, NoteStep
+from actors.channels.ahead import Ahead
 from actors.deciding.view import BotView
 from actors.fence import EpochFence
 from actors.gateway.acceptance import Acceptance
@@ -99,7 +100,8 @@ class Life:
             self._open(credentials)
 
     def _open(self, credentials: Credentials) -> None:
-        self.inlet, self.outlet = SimInlet(self, credentials), SimOutlet(self, credentials)
+        ahead = Ahead()
+        self.inlet, self.outlet = SimInlet(self, credentials, ahead), SimOutlet(self, credentials, ahead)
         self.account.outlet = self.outlet
         self.gateway.run(self.inlet.run(self.account.state.cursor))
         self.state = "running"

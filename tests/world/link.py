@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from actors.bot import Deliver
+from actors.channels.ahead import Ahead
 from actors.channels.weixin.pacer import Pacer
 from actors.ports import LISTEN_MS, Credentials, Inbound, LoginGone, Outcome, Polled, Refused, SendOrder, Unknown
 from actors.runtime.errors import RuntimeRefusal
@@ -32,8 +33,8 @@ def inbound_of(said: Said) -> Inbound:
 class SimInlet:
     """Polls, and lets the bot make durable what came before it polls again."""
 
-    def __init__(self, life: Life, credentials: Credentials) -> None:
-        self._life, self._login = life, credentials.token
+    def __init__(self, life: Life, credentials: Credentials, ahead: Ahead) -> None:
+        self._life, self._login, self._ahead = life, credentials.token, ahead
         self.closed = False
 
     async def run(self, cursor: str) -> None:
@@ -45,6 +46,8 @@ class SimInlet:
                 answer = await life.world.network.poll(life.server, self._login, cursor, life.machine)
                 if self.closed:
                     return
+                if answer is not None:
+                    self._ahead.heard(answer.dated, started_at, clock.now())
                 if answer is None:
                     await life.account.later(BACKOFF_MS)
                 elif answer.code:
@@ -61,7 +64,8 @@ class SimInlet:
             messages=tuple(inbound_of(s) for s in answer.messages),
             cursor=answer.cursor,
             started_at=started_at,
-            ended_at=self._life.machine.clock.now(),
+            ended_at=(now := self._life.machine.clock.now()),
+            ahead_ms=self._ahead.most_ms(now),
         )
         await self._life.account.peers.ask(bot_stream(self._life.spec.address), Deliver(polled))
 
@@ -69,8 +73,8 @@ class SimInlet:
 class SimOutlet:
     """Paces, sends once, reports: the rules of `actors.channels.weixin.outlet` without a socket."""
 
-    def __init__(self, life: Life, credentials: Credentials) -> None:
-        self._life, self._login = life, credentials.token
+    def __init__(self, life: Life, credentials: Credentials, ahead: Ahead) -> None:
+        self._life, self._login, self._ahead = life, credentials.token, ahead
         self._pacer = Pacer(lambda: life.account.view.policy)
         self._pending: dict[str, Flight] = {}
         self._listening: dict[str, Flight] = {}
@@ -103,7 +107,7 @@ class SimOutlet:
             machine.call_soon(lambda: self._tell(order, Refused(failure="not_sent")))
             return
         flight = Flight(order, machine, self._login, self._life.world.now)
-        flight.on_answer = partial(self._landed, flight)
+        flight.on_answer = partial(self._answered, flight)
         self._pending[order.request] = flight
         self._life.gateway.run(self._exchange(flight))
 
@@ -131,7 +135,7 @@ class SimOutlet:
         elif machine.clock.monotonic() > flight.order.leave_by:
             self._landed(flight, Refused(failure="too_late"))
         else:
-            flight.left = True
+            flight.left, flight.asked_at = True, machine.clock.now()
             life.world.network.send(life.server, flight)
 
     async def _turn_came(self, order: SendOrder) -> bool:
@@ -141,6 +145,11 @@ class SimOutlet:
                 return False
             await self._life.account.later(at - now)
         return True
+
+    def _answered(self, flight: Flight, outcome: Outcome) -> None:
+        if not isinstance(outcome, Unknown):
+            self._ahead.heard(flight.dated, flight.asked_at, self._life.machine.clock.now())
+        self._landed(flight, outcome)
 
     def _overdue(self, flight: Flight) -> None:
         flight.timer = None

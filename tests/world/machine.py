@@ -63,10 +63,27 @@ class Machine(SimProcess):
         self.world = world
         self.wall = WallClock(world, offset_ms)
         self.clock = self.wall  # type: ignore[assignment]
+        self._pauses: list[tuple[int, int]] = []  # (from, to), by the world's clock
 
     @property
     def paused(self) -> bool:
         return self._held is not None
+
+    def pause(self) -> None:
+        if not self.paused:
+            self._paused_at = self.world.clock.now()
+        super().pause()
+
+    def resume(self) -> None:
+        self._pauses.append((self._paused_at, self.world.clock.now()))
+        super().resume()
+
+    def runs_at(self, at: int) -> int:
+        """When the process next runs, by the world's clock: at once, unless it is paused then, and perhaps again at its resumption."""
+        for since, to in self._pauses:
+            if since <= at < to:
+                at = to
+        return at
 
     def call_at(self, due_ms: int, fn: Callable[[], object]) -> TimerHandle:
         timer = HeldTimer(due_ms, fn)

@@ -201,6 +201,34 @@ def sent_late() -> AbstractContextManager[None]:
 # --- messages -----------------------------------------------------------------------------------------------------
 
 
+def creation_times_exact() -> AbstractContextManager[None]:
+    """A creation time is believed as it is, without the margin for what clocks of the channel disagree on."""
+    real = inbox.not_before
+
+    def not_before(state: Any, polled: Any, sent_at: int) -> int:
+        by_last_poll = real(state, _to(polled, ahead_ms=None), sent_at)
+        known = real(state, polled, sent_at)
+        return known if known == by_last_poll else known + inbox.LATENCY_MS_MAX
+
+    return _patched((inbox, "not_before", not_before))
+
+
+def creation_times_passed_over() -> AbstractContextManager[None]:
+    """A poll that was long under way is taken for one that was held, whatever the creation time says."""
+    real = inbox.not_before
+    return _patched((inbox, "not_before", lambda state, polled, _sent_at: real(state, polled, polled.ended_at << 1)))
+
+
+def ahead_is_behind() -> AbstractContextManager[None]:
+    """The difference of the clocks is taken with the wrong sign."""
+    real = inbox.not_before
+
+    def not_before(state: Any, polled: Any, sent_at: int) -> int:
+        return real(state, _to(polled, ahead_ms=polled.ahead_ms and -polled.ahead_ms), sent_at)
+
+    return _patched((inbox, "not_before", not_before))
+
+
 def cursor_before_message() -> AbstractContextManager[None]:
     """The cursor is kept in an append of its own, before the messages that came with it."""
     real = Bot._take_in
@@ -338,6 +366,9 @@ MUTANTS: Mapping[str, Mutant] = {
         stale_left_open,
         stale_given_back,
         sent_late,
+        creation_times_exact,
+        creation_times_passed_over,
+        ahead_is_behind,
         cursor_before_message,
         no_dedupe,
         dedupe_by_id_only,

@@ -1,7 +1,8 @@
 """The network between gateways and the servers of a world: drawn latencies both ways, losses before and after arrival, and the weather
 of the channel. Bytes that left a process arrive whatever becomes of it, within the limits that the rules assume:
 
-* the answer to a poll travels at most 5 s (`actors.inbox.LATENCY_MS_MAX`);
+* the answer to a poll travels at most 5 s (`actors.inbox.LATENCY_MS_MAX`), while a poll may be long under way;
+* answers are dated, to the second, by a clock that is a little behind the one that stamps messages;
 * bytes of a send arrive within 5 s + the client's timeout of their request if their process dies, and while the connection is kept
   open otherwise.
 """
@@ -9,7 +10,7 @@ of the channel. Bytes that left a process arrive whatever becomes of it, within 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -26,6 +27,9 @@ HOLD_MS = 35_000
 ACTIVE_MS = 40_000
 """After something happened, polls are answered every HOLD_MS for so long; then the server holds them until something does, which
 proves less to the gateway and saves the world thousands of empty turns."""
+
+BEHIND_MS_MAX = 3_000
+"""How far the clock that dates answers is behind the one that stamps messages, at most."""
 
 ORPHAN_MS = 80_000
 TIMEOUT_MS = 15_000
@@ -47,6 +51,8 @@ class Flight:
     machine: Machine
     login: str
     requested_at: int  # by the world's clock
+    asked_at: int = 0  # when its bytes left, by the machine's clock
+    dated: int = 0  # the Date header of its answer
     on_answer: Callable[[Outcome], None] = field(default=lambda _outcome: None)
     left: bool = False
     cut: bool = False  # the client closed the connection
@@ -72,6 +78,7 @@ class Network:
         self._dice, self._polls = bag["net"], bag["polls"]
         self._held: dict[str, list[Held]] = {}
         self._active_until = 0
+        self._behind_ms = bag["dates"].below(BEHIND_MS_MAX + 1)
 
     @property
     def now(self) -> int:
@@ -86,7 +93,7 @@ class Network:
         if self._weather.strikes("unconnected", 0.05, self._polls):
             machine.call_at(machine.clock.now() + self._polls.between(1, 3_000), partial(slot.set_result, None))
         else:
-            self._later(self._poll_ms(), partial(self._polled, server, held))
+            self._later(self._way_to_poll_ms(), partial(self._polled, server, held))
         return slot
 
     def _polled(self, server: Server, held: Held) -> None:
@@ -111,7 +118,8 @@ class Network:
     def _answer(self, held: Held, answer: Answer) -> None:
         if self._weather.on("reorder") and len(answer.messages) > 1 and self._polls.chance(0.5):
             messages = sorted(answer.messages, key=lambda _said: self._polls.below(1 << 30))
-            answer = Answer(answer.code, tuple(messages), answer.cursor)
+            answer = replace(answer, messages=tuple(messages))
+        answer = replace(answer, dated=self._date())
         self._later(self._poll_ms(), lambda: held.machine.call_soon(partial(held.slot.set_result, answer)))
 
     def stir(self, server: Server) -> None:
@@ -120,6 +128,14 @@ class Network:
         for held in self._held.pop(server.account, []):
             if held.machine.alive:
                 self._polled(server, held)
+
+    def _date(self) -> int:
+        return (self.now - self._behind_ms) // 1_000 * 1_000
+
+    def _way_to_poll_ms(self) -> int:
+        return (
+            self._polls.between(1, 20_000) if self._weather.strikes("slow_net", 0.05, self._polls) else self._poll_ms()
+        )
 
     def _poll_ms(self) -> int:
         slow = self._weather.strikes("slow_net", 0.2, self._polls)
@@ -164,6 +180,7 @@ class Network:
         if flight.cut or orphan:
             return
         order = flight.order
+        flight.dated = self._date()
         code = self._refusal()
         if code == 403:
             outcome: Outcome = Refused(failure="http_refused", code=403)

@@ -62,6 +62,7 @@ class Answer:
     code: int
     messages: tuple[Said, ...] = ()
     cursor: str = ""
+    dated: int = 0  # the Date header
 
 
 class Server:
@@ -73,6 +74,7 @@ class Server:
         self.login = ""  # the one secret that is valid
         self.phones: dict[str, Phone] = {}
         self.inbox: list[Said] = []  # everything that is to be delivered, in order
+        self.heard_at: dict[tuple[int, str], int] = {}  # (created at, text) -> when it arrived here
         self.acknowledged = 0  # how far a poll's cursor has come
         self.refusing: int = 0  # the code that answers every send, 0 = none
         self.polls = 0
@@ -93,6 +95,7 @@ class Server:
         phone.opened_at, phone.count = now, 0
         if said.token:
             phone.tokens[said.token] = now
+        self.heard_at.setdefault((said.sent_at, said.text), now)
         self.inbox.append(said)
 
     def repeat(self, said: Said) -> None:

@@ -25,6 +25,7 @@ CAUGHT_WITHIN: dict[str, int] = {
     "stale_left_open": 1,
     "stale_given_back": 16,
     "sent_late": 2,
+    "creation_times_exact": 1,
     "cursor_before_message": 4,
     "no_dedupe": 1,
     "dedupe_by_id_only": 2,
@@ -44,6 +45,8 @@ MARGIN = 25
 FOCUSED: dict[str, tuple[frozenset[str], int]] = {
     "refused_is_lost": (frozenset({"refuse", "caches"}), 60),
     "no_fence_at_outlet": (frozenset({"second", "slow_net"}), 60),
+    "creation_times_passed_over": (frozenset({"slow_net"}), 30),
+    "ahead_is_behind": (frozenset({"clocks", "slow_net"}), 30),
     "group_not_isolated": (frozenset({"slow_log", "duplicates"}), 60),
 }
 """Defects that only certain faults bring out: the faults, and the most seeds it may take with them."""

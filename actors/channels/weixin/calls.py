@@ -9,16 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from http import HTTPStatus
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
 
+from actors.channels.ahead import Ahead, dated_ms
 from actors.channels.errors import BodyTooLarge
 from actors.channels.weixin import shapes
 from actors.channels.weixin.shapes import BaseInfo
-from actors.runtime.clock import Ids
+from actors.runtime.clock import Clock, Ids
+from events.base import Millis
 
 if TYPE_CHECKING:
     from aiohttp.client_reqrep import ClientRequest
@@ -93,10 +96,12 @@ class _GatedConnector(aiohttp.TCPConnector):
 
 
 class Calls:
-    """The calls of one login; `token` "" calls without authorisation."""
+    """The calls of one login; `token` "" calls without authorisation. `ahead` learns from every answer, if there is a `clock`."""
 
-    def __init__(self, base_url: str, *, token: str, agent: str, ids: Ids) -> None:
+    def __init__(self, base_url: str, *, token: str, agent: str, ids: Ids, clock: Clock | None = None) -> None:
         self.info = BaseInfo(bot_agent=agent)
+        self.ahead = Ahead()
+        self._clock = clock
         self._base_url = base_url
         self._token = token
         self._ids = ids
@@ -133,6 +138,7 @@ class Calls:
         gate: Gate | None = None,
     ) -> Answer:
         mark = _gate.set(gate)
+        asked_at = self._clock.now() if self._clock else 0
         try:
             async with (
                 asyncio.timeout(timeout_ms / 1000),
@@ -140,9 +146,18 @@ class Calls:
                     method, url, data=body, headers=headers, params=query, allow_redirects=False
                 ) as response,
             ):
+                self._learn(response, asked_at)
                 return Answer(status=response.status, body=await _read(response))
         finally:
             _gate.reset(mark)
+
+    def _learn(self, response: aiohttp.ClientResponse, asked_at: Millis) -> None:
+        """What time it is at the server. An error page may be another machine's, and an answer with an age is of an earlier time."""
+        if self._clock is None or response.status != HTTPStatus.OK or "Age" in response.headers:
+            return
+        dated = dated_ms(response.headers.get("Date", ""))
+        if dated is not None:
+            self.ahead.heard(dated, asked_at, self._clock.now())
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

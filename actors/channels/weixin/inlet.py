@@ -134,7 +134,13 @@ class WeixinInlet:
             echoes=self.status.echoes + read.echoes,
             malformed=self.status.malformed + read.malformed,
         )
-        return Polled(messages=read.messages, cursor=cursor, started_at=started_at, ended_at=ended_at)
+        return Polled(
+            messages=read.messages,
+            cursor=cursor,
+            started_at=started_at,
+            ended_at=ended_at,
+            ahead_ms=self._calls.ahead.most_ms(ended_at),
+        )
 
     async def _back_off(self, trouble: Trouble) -> None:
         failures = self.status.consecutive_failures + 1

@@ -42,7 +42,7 @@ def open_link(
 
     Raises BadBaseUrl if the server's address in `credentials` is none.
     """
-    calls = Calls(base_url(credentials.base_url), token=credentials.token, agent=agent(), ids=ids)
+    calls = Calls(base_url(credentials.base_url), token=credentials.token, agent=agent(), ids=ids, clock=clock)
     signs = (
         TypingSigns(calls, account=account, fence=fence, clock=clock, on_lost=on_lost, on_fenced=on_fenced)
         if typing

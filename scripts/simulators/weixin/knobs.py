@@ -50,6 +50,8 @@ class Knobs(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     text_ids: bool = False  # message ids go out as JSON strings
     clock_skew_ms: int = 0  # added to create_time_ms
     create_time: Literal["now", "zero"] = "now"
+    date: Literal["now", "none"] = "now"  # the Date header of answers
+    date_skew_ms: int = 0  # added to the Date header
     # Long poll (notes 1.4).
     hold_ms: int = 35_000
     advertised_ms: int | None = 35_000  # longpolling_timeout_ms; None leaves it out

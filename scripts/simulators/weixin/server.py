@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
+from email.utils import formatdate
 from typing import Any
 
 from aiohttp import web
@@ -54,11 +55,21 @@ class WeixinServer:
         app = web.Application(middlewares=[guard], client_max_size=BODY_BYTES_MAX)
         app.add_routes(Control(self.model, self.clock, self.changed).routes())
         app.router.add_route("*", "/{path:.*}", self._serve)
+        app.on_response_prepare.append(self._date)
         app.on_shutdown.append(self._close)
         return app
 
     async def _close(self, _app: web.Application) -> None:
         self.changed.close()
+
+    async def _date(self, request: web.Request, response: web.StreamResponse) -> None:
+        """Say what time it is here, in place of the date of the machine, which the HTTP library gave."""
+        board = self.state.board
+        knob = board.look if request.path.startswith("/control/") else board.use
+        del response.headers["Date"]
+        if knob("date") == "now":
+            at = self.clock.now() + knob("date_skew_ms")
+            response.headers["Date"] = formatdate(at // 1_000, usegmt=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if request.path.startswith("/control/"):

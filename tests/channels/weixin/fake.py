@@ -29,6 +29,7 @@ class Say:
     headers_after: asyncio.Event | None = None
     body_after: asyncio.Event | None = None
     location: str = ""
+    headers: dict[str, str] = field(default_factory=dict)  # the HTTP library adds a date of its own
     cut: bool = False  # read the request, then drop the connection
 
     @property
@@ -81,7 +82,8 @@ class Server:
         if say.cut:
             assert request.transport is not None
             request.transport.abort()
-        response = web.StreamResponse(status=say.status, headers={"Location": say.location} if say.location else None)
+        headers = say.headers | ({"Location": say.location} if say.location else {})
+        response = web.StreamResponse(status=say.status, headers=headers)
         response.content_length = len(say.bytes)
         await response.prepare(request)
         if say.body_after:

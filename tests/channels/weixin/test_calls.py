@@ -9,13 +9,22 @@ import pytest
 from actors.channels.errors import BodyTooLarge, TooLate
 from actors.channels.weixin import calls as module
 from actors.channels.weixin.calls import NETWORK_ERRORS, Answer, Calls, Gate, agent
-from actors.runtime.clock import SeededIds
+from actors.runtime.clock import ManualClock, SeededIds
 from tests.channels.weixin.fake import Say, Server
+
+SECOND = 1_790_000_000_000
+DATE = "Mon, 21 Sep 2026 14:13:20 GMT"
+"""The same."""
 
 
 @pytest.fixture
-async def calls(server: Server) -> AsyncIterator[Calls]:
-    made = Calls(server.url, token="t", agent="Test/1", ids=SeededIds(1))
+def clock() -> ManualClock:
+    return ManualClock(SECOND)
+
+
+@pytest.fixture
+async def calls(server: Server, clock: ManualClock) -> AsyncIterator[Calls]:
+    made = Calls(server.url, token="t", agent="Test/1", ids=SeededIds(1), clock=clock)
     yield made
     await made.close()
 
@@ -89,3 +98,57 @@ async def test_what_breaks_is_a_network_error(server: Server, calls: Calls) -> N
         await calls.post("a", b"{}", timeout_ms=2_000, gate=gate)
     assert isinstance(raised.value, aiohttp.ClientError)
     assert gate.passed
+
+
+async def test_every_call_measures_the_clock_of_the_server(server: Server, calls: Calls, clock: ManualClock) -> None:
+    clock.advance(600)
+    server.says("a", Say(headers={"Date": DATE}))
+    await calls.post("a", b"{}", timeout_ms=2_000)
+    assert calls.ahead.most_ms(clock.now()) == 400
+    server.says("b", Say(headers={"Date": DATE}))
+    clock.advance(300)
+    await calls.get(server.url, "b", {}, timeout_ms=2_000)
+    assert calls.ahead.most_ms(clock.now()) == 100
+
+
+async def test_a_call_is_measured_from_before_it_is_made_to_when_it_is_read(
+    server: Server, calls: Calls, clock: ManualClock
+) -> None:
+    """The date is of some moment in between: what it proves is the difference to the earlier, at most."""
+    asked, answering = asyncio.Event(), asyncio.Event()
+
+    async def gate() -> None:
+        asked.set()
+
+    server.says("a", Say(headers={"Date": DATE}, headers_after=answering))
+    call = asyncio.create_task(calls.post("a", b"{}", timeout_ms=2_000, gate=Gate(gate)))
+    await asked.wait()
+    clock.advance(35_000)
+    answering.set()
+    await call
+    assert calls.ahead.most_ms(clock.now()) == 1_000
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        Say(headers={"Date": "soon"}),
+        Say(headers={"Date": ""}),
+        Say(headers={"Date": DATE}, status=502),
+        Say(headers={"Date": DATE, "Age": "40"}),
+    ],
+)
+async def test_a_date_that_may_be_another_clocks_is_passed_over(
+    server: Server, calls: Calls, clock: ManualClock, say: Say
+) -> None:
+    server.says("a", say)
+    await calls.post("a", b"{}", timeout_ms=2_000)
+    assert calls.ahead.most_ms(clock.now()) is None
+
+
+async def test_without_a_clock_nothing_is_measured(server: Server) -> None:
+    """As for a login."""
+    made = Calls(server.url, token="", agent="Test/1", ids=SeededIds(1))
+    await made.post("a", b"{}", timeout_ms=2_000)
+    assert made.ahead.most_ms(0) is None
+    await made.close()

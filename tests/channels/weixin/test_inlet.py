@@ -60,6 +60,22 @@ async def test_polls_from_the_cursor_and_announces_itself(server: Server, opened
     assert (status.polls, status.last_poll_at, status.running) == (2, room.clock.now(), False)
 
 
+async def test_a_poll_tells_how_far_the_server_is_ahead(server: Server, opened: Opened) -> None:
+    """By the start's announcement already, which is answered at once; 2026-09-21 14:13:25 is 5 s ahead of the test's clock."""
+    dated = {"Date": "Mon, 21 Sep 2026 14:13:25 GMT"}
+    answering = asyncio.Event()
+    server.says("msg/notifystart", Say(headers=dated))
+    server.says("getupdates", Say(updates("c1", "hi"), headers=dated, headers_after=answering))
+    room = opened(server.url)
+    polling = Polling(room)
+    await server.until(lambda: len(server.to("getupdates")) == 1)
+    room.clock.advance(2_500)
+    answering.set()
+    await room.until(lambda: len(polling.polled) == 1)
+    await polling.stop()
+    assert polling.polled[0].ahead_ms == 6_000
+
+
 async def test_each_yield_is_durable_before_the_next_poll(server: Server, opened: Opened) -> None:
     server.says("getupdates", Say(updates("c1", "hi")))
     polling = Polling(opened(server.url))

@@ -123,6 +123,34 @@ async def test_a_gateway_error_page(server: WeixinServer, caller: Caller) -> Non
     assert (status, body[:6]) == (502, b"<html>")
 
 
+async def dated(caller: Caller, path: str) -> str | None:
+    async with caller.http.post(path, json={"base_info": BASE_INFO}, headers=headers(1)) as answer:
+        return answer.headers.get("Date")
+
+
+@pytest.mark.parametrize("path", ["/ilink/bot/msg/notifystart", "/ilink/bot/nowhere", "/control/nowhere"])
+async def test_every_answer_has_the_date_of_the_simulated_clock(
+    server: WeixinServer, clock: ManualClock, caller: Caller, path: str
+) -> None:
+    assert await dated(caller, path) == "Mon, 21 Sep 2026 14:13:20 GMT"
+    clock.advance(999)
+    assert await dated(caller, path) == "Mon, 21 Sep 2026 14:13:20 GMT"
+    clock.advance(1)
+    assert await dated(caller, path) == "Mon, 21 Sep 2026 14:13:21 GMT"
+    server.state.board.set({"date_skew_ms": -61_000})
+    assert await dated(caller, path) == "Mon, 21 Sep 2026 14:12:20 GMT"
+    server.state.board.set({"date": "none"})
+    assert await dated(caller, path) is None
+
+
+async def test_a_date_that_is_missing_once(server: WeixinServer, caller: Caller) -> None:
+    """Answers of the control API do not use it up."""
+    server.state.board.set({"date": "none"}, times=1)
+    await dated(caller, "/control/knobs")
+    assert await dated(caller, "/ilink/bot/msg/notifystart") is None
+    assert await dated(caller, "/ilink/bot/msg/notifystart") is not None
+
+
 async def read_from(http: aiohttp.ClientSession, url: str) -> bytes:
     async with http.post(url, json={"get_updates_buf": "", "base_info": BASE_INFO}, headers=headers(1)) as answer:
         return await answer.read()
