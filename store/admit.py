@@ -87,10 +87,19 @@ def accept(admitted: Admitted, facts: Facts) -> None:
     batch = admitted.prepared.batch
     for key in batch.keys:
         facts.keys[batch.account, key.source, key.key] = key.value
+    for name in unkeyed(batch, facts):
+        del facts.keys[name]
     if batch.bodies:
         facts.bodies.update([b.id for b in batch.bodies])
     if batch.erase:
         facts.bodies.difference_update(batch.erase)
+
+
+def unkeyed(batch: Batch, facts: Facts) -> list[KeyName]:
+    """The keys among the facts that the batch deletes."""
+    if not batch.unkey:
+        return []
+    return [n for n, value in facts.keys.items() if n[:2] == (batch.account, "message") and value in batch.unkey]
 
 
 def woken(row: AgendaRow, due_at: Millis | None) -> AgendaRow:

@@ -16,8 +16,9 @@ from store.records import AgendaRow, Batch
 from store.rowsql import find_rows, write_rows
 
 _EVENTS = "INSERT INTO events (position, stream, version, type, at, epoch, cause, data, digest) VALUES"
-_BODIES = "INSERT INTO bodies (id, account, stream, kind, at, bytes, text) VALUES"
+_BODIES = "INSERT INTO bodies (id, account, stream, kind, at, bytes, text, salt) VALUES"
 _KEYS = "INSERT INTO keys (account, source, key, value, at) VALUES"
+_UNKEY = "DELETE FROM keys WHERE account = ? AND source = 'message' AND value = ?"
 _KEYS_HELD = "SELECT key, value FROM keys WHERE account = ? AND source = ? AND key IN ("
 _STREAMS = "INSERT INTO streams (stream, account, peer, name) VALUES"
 _STREAMS_AGAIN = "ON CONFLICT (stream) DO UPDATE SET peer = excluded.peer, name = excluded.name"
@@ -134,14 +135,24 @@ def _insert_directory(connection: sqlite3.Connection, admitted: Sequence[Admitte
 def _insert_texts(connection: sqlite3.Connection, admitted: Sequence[Admitted]) -> None:
     batches = [(a.prepared, a.prepared.batch) for a in admitted]
     bodies = [
-        (body.id, b.account, body.stream, body.kind, body.at, size, body.text)
+        (body.id, b.account, body.stream, body.kind, body.at, size, body.text, body.salt)
         for p, b in batches
         for body, size in zip(b.bodies, p.body_bytes, strict=True)
     ]
     write_rows(connection, _BODIES, bodies)
-    keys = [(b.account, k.source, k.key, k.value, b.at) for _, b in batches for k in b.keys]
-    write_rows(connection, _KEYS, keys)
+    connection.executemany(_UNKEY, [(b.account, stream) for _, b in batches for stream in b.unkey])
+    write_rows(connection, _KEYS, _keys([b for _, b in batches]))
     connection.executemany("DELETE FROM bodies WHERE id = ? AND account = ?", _erased([b for _, b in batches]))
+
+
+def _keys(batches: Sequence[Batch]) -> list[tuple[str, str, str, str, Millis]]:
+    """The rows of the group's keys, without those that it deletes again."""
+    rows: list[tuple[str, str, str, str, Millis]] = []
+    for batch in batches:
+        rows += [(batch.account, k.source, k.key, k.value, batch.at) for k in batch.keys]
+        if batch.unkey:
+            rows = [r for r in rows if not (r[:2] == (batch.account, "message") and r[3] in batch.unkey)]
+    return rows
 
 
 def _erased(batches: Sequence[Batch]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Protocol
 from events.base import Millis, Recorded
 from store.chain import Root
 from store.ledger import START, Entry, Place, Wanted
-from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Row
+from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
 
 
 class Reader(Protocol):
@@ -36,6 +36,10 @@ class Reader(Protocol):
 
     async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
         """The texts of bodies by id; expired, erased and unknown ones are absent."""
+        ...
+
+    async def kept(self, ids: Iterable[str]) -> Mapping[str, Kept]:
+        """The same, each with the salt that keys its fingerprints."""
         ...
 
     async def key(self, source: str, key: str) -> Mapping[str, str]:
@@ -104,7 +108,7 @@ class Log(Reader, Protocol):
 
     @property
     def salt(self) -> bytes:
-        """The key of all fingerprints of this log."""
+        """The key of the fingerprints that belong to no body with a salt of its own."""
         ...
 
     async def claim(

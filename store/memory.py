@@ -14,7 +14,7 @@ from store.chain import Root, root
 from store.errors import LogClosed
 from store.ledger import START, Entry, Place, Wanted, page_of_memory
 from store.memory_core import MemoryCore
-from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Row
+from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
 
 
 class MemoryLog:
@@ -27,7 +27,7 @@ class MemoryLog:
 
     @property
     def salt(self) -> bytes:
-        """The key of all fingerprints of this log."""
+        """The key of the fingerprints that belong to no body with a salt of its own."""
         return self.core.salt
 
     async def append(self, batch: Batch) -> Appended:
@@ -95,6 +95,10 @@ class MemoryLog:
     async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
         """Texts by id; those that are gone are absent."""
         return queries.bodies(self._open(), ids)
+
+    async def kept(self, ids: Iterable[str]) -> Mapping[str, Kept]:
+        """Texts by id, each with what keys its fingerprints; those that are gone are absent."""
+        return queries.kept(self._open(), ids)
 
     async def key(self, source: str, key: str) -> Mapping[str, str]:
         """Account to value of a key."""

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from events.base import Millis, Recorded
-from store.admit import Admitted, Facts, Known, admit, is_blank, woken
+from store.admit import Admitted, Facts, Known, admit, is_blank, unkeyed, woken
 from store.core import PRUNABLE, Outcome, started
 from store.errors import AppendRefused
 from store.prepare import Prepared, prepare
@@ -163,6 +163,9 @@ class MemoryCore:
             name = (batch.account, key.source, key.key)
             journal.put(self.held, name, HeldKey(key.value, batch.at))
             journal.put(self.facts.keys, name, key.value)
+        for name in unkeyed(batch, self.facts):
+            journal.drop(self.held, name)
+            journal.drop(self.facts.keys, name)
         self._apply_caches(batch)
         for body_id in batch.erase:
             if body_id in self.bodies and self.bodies[body_id][0] == batch.account:

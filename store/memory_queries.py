@@ -8,7 +8,7 @@ from typing import TypeVar
 from events.base import Millis, Recorded
 from store.limits import PAGE_ROWS_MAX
 from store.memory_core import MemoryCore
-from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
+from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 
 V = TypeVar("V")
 
@@ -47,6 +47,12 @@ def position_at(core: MemoryCore, at: Millis) -> int:
 def bodies(core: MemoryCore, ids: Iterable[str]) -> dict[str, str]:
     """Texts by id."""
     return {i: core.bodies[i][2].text for i in ids if i in core.bodies}
+
+
+def kept(core: MemoryCore, ids: Iterable[str]) -> dict[str, Kept]:
+    """Texts by id, each with what keys its fingerprints."""
+    found = [core.bodies[i][2] for i in ids if i in core.bodies]
+    return {body.id: Kept(body.text, body.salt or core.salt) for body in found}
 
 
 def key(core: MemoryCore, source: str, name: str) -> dict[str, str]:

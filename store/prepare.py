@@ -10,7 +10,7 @@ from events.codec import encode, tag_of
 from events.errors import TextNotEncodable
 from store.errors import TextTooLarge
 from store.limits import BATCH_BYTES_MAX, INTEGER_MAX
-from store.records import TEXT_BYTES_MAX, Batch
+from store.records import SALT_BYTES, TEXT_BYTES_MAX, Batch
 
 OVERHEAD_BYTES = 200
 """What a row weighs besides its text, roughly."""
@@ -28,7 +28,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
 
 def prepare(batch: Batch) -> Prepared:
-    """The batch, encoded. Raises TextTooLarge, TextNotEncodable, or ValueError for numbers that no log can hold."""
+    """The batch, encoded. Raises TextTooLarge, TextNotEncodable, or ValueError for numbers and salts that no log can hold."""
     streams: list[str] = []
     names: list[str] = [batch.account, batch.cause]
     numbers: list[int] = [batch.at]
@@ -43,7 +43,7 @@ def prepare(batch: Batch) -> Prepared:
     body_bytes = _measure_bodies(batch, streams, names, numbers) if batch.bodies else ()
     if batch.agenda or batch.wake:
         _list_agenda(batch, streams, numbers)
-    others = batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget
+    others = batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget or batch.unkey
     if others:
         _list_others(batch, streams, names)
     names += streams
@@ -63,6 +63,8 @@ def _measure_bodies(batch: Batch, streams: list[str], names: list[str], numbers:
         size = len(body.text) if body.text.isascii() else len(body.text.encode())
         if size > TEXT_BYTES_MAX:
             raise TextTooLarge(f"a body of {size} bytes; at most {TEXT_BYTES_MAX} are taken")
+        if body.salt and len(body.salt) != SALT_BYTES:
+            raise ValueError(f"a salt of {len(body.salt)} bytes; the salt of a body has {SALT_BYTES}")
         sizes.append(size)
         streams.append(body.stream)
         names += (body.id, body.kind)
@@ -85,7 +87,7 @@ def _list_others(batch: Batch, streams: list[str], names: list[str]) -> None:
     for binding in batch.bindings:
         streams.append(binding.stream)
         names.append(binding.session)
-    names += (*batch.erase, *batch.forget)
+    names += (*batch.erase, *batch.forget, *batch.unkey)
 
 
 def _check_text(texts: Iterable[str], what: str) -> None:

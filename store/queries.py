@@ -8,9 +8,10 @@ from typing import Any
 
 from events.base import Millis, Recorded
 from events.codec import decode
+from store import schema
 from store.chain import Root, root
 from store.limits import INTEGER_MAX
-from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
+from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 from store.rowsql import find_rows
 
 Con = sqlite3.Connection
@@ -27,6 +28,9 @@ _ROW_PAGE = (
     "SELECT position, stream, version, type, at, epoch, cause, data, digest FROM events"
     " WHERE position > ? ORDER BY position LIMIT ?"
 )
+
+_SALTED = "SELECT id, text, salt FROM bodies WHERE id IN ("
+_UNSALTED = "SELECT id, text, x'' FROM bodies WHERE id IN ("  # a log of schema 1 that nobody has opened to write since
 
 
 def recorded(row: tuple[Any, ...]) -> Recorded:
@@ -98,6 +102,18 @@ def position_at(con: Con, at: Millis) -> int:
 def bodies(con: Con, ids: Iterable[str]) -> dict[str, str]:
     """Texts by id."""
     return dict(find_rows(con, "SELECT id, text FROM bodies WHERE id IN (", ids))
+
+
+def kept(con: Con, ids: Iterable[str]) -> dict[str, Kept]:
+    """Texts by id, each with what keys its fingerprints. In one transaction: a gateway may migrate the log beside us."""
+    con.execute("BEGIN")
+    try:
+        salted = schema.version(con) > 1
+        rows = find_rows(con, _SALTED if salted else _UNSALTED, ids)
+        common = bytes.fromhex(meta(con)["salt"])
+    finally:
+        con.execute("COMMIT")
+    return {body: Kept(text, salt or common) for body, text, salt in rows}
 
 
 def key(con: Con, source: str, name: str) -> dict[str, str]:

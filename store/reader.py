@@ -21,7 +21,7 @@ from store.errors import CannotOpen, LogUnreadable
 from store.ledger import START, Entry, Place, Wanted
 from store.limits import BUSY_MS, PAGE_ROWS_MAX
 from store.opening import check_contents, check_file, refusal
-from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Row
+from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 from store.thread import ConnectionThread, file_uri
 
 P = ParamSpec("P")
@@ -94,6 +94,10 @@ class SqliteReader:
     async def bodies(self, ids: Iterable[str]) -> Mapping[str, str]:
         """Texts by id; those that are gone are absent."""
         return await self._ask(queries.bodies, list(ids))
+
+    async def kept(self, ids: Iterable[str]) -> Mapping[str, Kept]:
+        """Texts by id, each with what keys its fingerprints; those that are gone are absent."""
+        return await self._ask(queries.kept, list(ids))
 
     async def key(self, source: str, key: str) -> Mapping[str, str]:
         """Account to value of a key."""

@@ -17,6 +17,9 @@ ANY: Final = -1
 TEXT_BYTES_MAX: Final = 1_048_576
 """The largest body; larger ones would hold up every commit behind them."""
 
+SALT_BYTES: Final = 16
+"""How long the salt of a body is."""
+
 
 class Write(msgspec.Struct, frozen=True, gc=False):
     """Events for one stream, which must be at version `expected` (0 = new), or ANY."""
@@ -27,13 +30,22 @@ class Write(msgspec.Struct, frozen=True, gc=False):
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A text, name, token or raw answer that events refer to by id."""
+    """A text, name, token or raw answer that events refer to by id. `salt` (SALT_BYTES random bytes) keys every fingerprint of it
+    and goes with it, so that what is left of an erased text cannot be guessed; empty = the log's salt."""
 
     id: str
     stream: str  # whose it is
     kind: str  # inbound, output, rendered, token, media, error
     text: str
     at: Millis
+    salt: bytes = b""
+
+
+class Kept(msgspec.Struct, frozen=True, gc=False):
+    """A text as the log has it, and what keys its fingerprints."""
+
+    text: str
+    salt: bytes
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -42,7 +54,9 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     source: str
     key: str
-    value: str = ""  # what the first holder wants later callers to find
+    value: str = (
+        ""  # what the first holder wants later callers to find; of a `message` key the stream that `unkey` names
+    )
 
 
 class AgendaRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +99,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     addresses: tuple[AddressRow, ...] = ()  # first one of a stream or peer wins; a differing one is refused
     bindings: tuple[Binding, ...] = ()
     erase: tuple[str, ...] = ()  # bodies to delete
+    unkey: tuple[str, ...] = ()  # streams whose `message` keys to delete, those that have it as their value
     forget: tuple[str, ...] = ()  # streams whose address to delete
 
 

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import Final
 
 from events.base import Millis
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """Version of these tables; a log with a higher one was written by a newer program."""
 
 APPLICATION_ID: Final = 0x52_50_4C_47
@@ -38,7 +39,7 @@ TABLES: Final = (
         BEGIN SELECT RAISE(ABORT, 'events are never deleted'); END""",
     """CREATE TABLE bodies (
         id TEXT NOT NULL UNIQUE, account TEXT NOT NULL, stream TEXT NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL,
-        bytes INTEGER NOT NULL, text TEXT NOT NULL)""",
+        bytes INTEGER NOT NULL, text TEXT NOT NULL, salt BLOB NOT NULL DEFAULT x'')""",
     "CREATE INDEX bodies_by_age ON bodies (account, at)",
     """CREATE TABLE keys (
         account TEXT NOT NULL, source TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at INTEGER NOT NULL,
@@ -60,6 +61,12 @@ TABLES: Final = (
         WITHOUT ROWID""",
 )
 
+STEPS: Final[Mapping[int, tuple[str, ...]]] = {
+    # A salt for each body; those that are there keep the log's. A gateway of schema 1 that still runs writes on until it is fenced.
+    1: ("ALTER TABLE bodies ADD COLUMN salt BLOB NOT NULL DEFAULT x''",),
+}
+"""What makes the tables of a version those of the next."""
+
 
 def create(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:
     """Make the tables in an empty database; `salt` and `at` (ms) are kept for ever. Runs in the caller's transaction."""
@@ -68,4 +75,19 @@ def create(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:
     meta = {"schema": str(SCHEMA), "created_at": str(at), "salt": salt.hex(), "simulated": "0"}
     connection.executemany("INSERT INTO meta (name, value) VALUES (?, ?)", meta.items())
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """The version of the tables as they are."""
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(found)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Make the tables of an older version those of this one. Runs in the caller's transaction; events stay as they are."""
+    for older in range(version(connection), SCHEMA):
+        for statement in STEPS.get(older, ()):
+            connection.execute(statement)
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'schema'", (str(SCHEMA),))
     connection.execute(f"PRAGMA user_version = {SCHEMA}")

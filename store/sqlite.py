@@ -75,7 +75,7 @@ class SqliteLog(SqliteReader):
 
     @property
     def salt(self) -> bytes:
-        """The key of all fingerprints of this log."""
+        """The key of the fingerprints that belong to no body with a salt of its own."""
         return self._salt
 
     async def append(self, batch: Batch) -> Appended:
@@ -253,9 +253,9 @@ def connect(path: Path, *, salt: bytes = b"", at: Millis = 0) -> SqliteCore:
 
 
 def set_up(connection: sqlite3.Connection, path: Path, salt: bytes, at: Millis) -> bytes:
-    """Make the connection durable and the tables if there are none; the salt of the log. Raises CannotOpen or sqlite3.Error."""
+    """Make the connection durable and the tables those of this version; the salt of the log. Raises CannotOpen or sqlite3.Error."""
     (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    (marked,) = connection.execute("PRAGMA user_version").fetchone()
+    marked = schema.version(connection)
     if tables or marked:
         check_contents(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
@@ -263,19 +263,22 @@ def set_up(connection: sqlite3.Connection, path: Path, salt: bytes, at: Millis) 
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA cache_size = -32768")
     connection.execute("PRAGMA journal_size_limit = 67108864")
-    if not tables:
-        _create_once(connection, salt, at)
+    if marked < schema.SCHEMA:
+        _bring_up(connection, salt, at)
     check_contents(connection, path)
     return bytes.fromhex(queries.meta(connection)["salt"])
 
 
-def _create_once(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:
-    """Two processes may start at once: the second finds the tables of the first."""
+def _bring_up(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:
+    """Make the tables, or bring older ones up to date, all or nothing. Two processes may start at once: the second finds what the
+    first did."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if not tables:
             schema.create(connection, salt, at)
+        elif schema.version(connection) < schema.SCHEMA:
+            schema.migrate(connection)
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")

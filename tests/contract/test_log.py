@@ -23,7 +23,7 @@ from store.errors import (
     VersionConflict,
 )
 from store.log import Log
-from store.records import ANY, TEXT_BYTES_MAX, AddressRow, AgendaRow, Batch, Binding, Body, Key, Write
+from store.records import ANY, TEXT_BYTES_MAX, AddressRow, AgendaRow, Batch, Binding, Body, Kept, Key, Write
 
 BOT = "weixin:main"
 OTHER = "weixin:second"
@@ -279,7 +279,7 @@ async def test_a_simulated_run_marks_the_log_for_ever(log: Log) -> None:
 
 async def test_meta(log: Log) -> None:
     meta = await log.meta()
-    assert meta["schema"] == "1"
+    assert meta["schema"] == "2"
     assert meta["created_at"] == "7"
     assert bytes.fromhex(meta["salt"]) == log.salt
 
@@ -361,6 +361,23 @@ async def test_odd_texts_come_back_as_they_were(claimed: Log) -> None:
     texts = {"nul": "a\0b", "empty": "", "emoji": "👩‍👩‍👧", "lines": "\r\n\u2028", "digits": "0012"}
     await claimed.append(batch(bodies=tuple(body(k, t) for k, t in texts.items())))
     assert await claimed.bodies(texts) == texts
+
+
+async def test_a_salt_is_kept_with_its_text_and_goes_with_it(claimed: Log) -> None:
+    salted = Body(id="own", stream=ANNA, kind="output", text="no", at=1, salt=b"sixteen bytes :)")
+    await claimed.append(batch(bodies=(salted, body("common"))))
+    assert await claimed.kept(["own", "common", "unknown"]) == {
+        "own": Kept("no", b"sixteen bytes :)"),
+        "common": Kept("hello", claimed.salt),
+    }
+    await claimed.append(batch(erase=("own",)))
+    assert await claimed.kept(["own"]) == {}
+
+
+@pytest.mark.parametrize("salt", [b"short", b"x" * 17])
+async def test_a_salt_of_another_length_is_refused(claimed: Log, salt: bytes) -> None:
+    with pytest.raises(ValueError, match="salt"):
+        await claimed.append(batch(bodies=(Body(id="b", stream=ANNA, kind="output", text="no", at=1, salt=salt),)))
 
 
 async def test_expired_and_erased(claimed: Log) -> None:
@@ -476,6 +493,37 @@ async def test_an_account_cannot_forget_for_another(claimed: Log) -> None:
     await claimed.append(batch(addresses=(AddressRow(stream=ANNA, peer="p"),)))
     with pytest.raises(AppendRefused, match="stream of"):
         await claimed.append(batch(account=OTHER, forget=(ANNA,)))
+
+
+# --- keys that go with a peer
+
+
+def message_key(name: str, stream: str, source: str = "message") -> Key:
+    return Key(source=source, key=name, value=stream)
+
+
+async def test_keys_that_name_a_stream_are_deleted_with_it(claimed: Log) -> None:
+    await claimed.claim(OTHER, "one", 10)
+    mine = (message_key("content:1", ANNA), message_key("id:1", ""), message_key("content:2", BEN))
+    await claimed.append(batch(keys=(*mine, message_key("t", ANNA, "turn"))))
+    await claimed.append(batch(account=OTHER, keys=(message_key("content:1", ANNA),)))
+    await claimed.append(batch(unkey=(ANNA,)))
+    assert await claimed.taken(BOT, "message", ["content:1", "id:1", "content:2"]) == {"id:1", "content:2"}
+    assert await claimed.taken(BOT, "turn", ["t"]) == {"t"}
+    assert await claimed.taken(OTHER, "message", ["content:1"]) == {"content:1"}
+
+
+async def test_keys_that_are_deleted_and_taken_within_a_group(claimed: Log) -> None:
+    key = message_key("content:1", ANNA)
+    told = await asyncio.gather(
+        claimed.append(batch(keys=(key,))),
+        claimed.append(batch(keys=(message_key("content:2", ANNA),), unkey=(ANNA,))),
+        claimed.append(batch(keys=(key,))),
+        claimed.append(batch(keys=(key,))),
+        return_exceptions=True,
+    )
+    assert [type(t).__name__ for t in told] == ["Appended", "Appended", "Appended", "DuplicateKey"]
+    assert await claimed.taken(BOT, "message", ["content:1", "content:2"]) == {"content:1"}
 
 
 # --- follow, close

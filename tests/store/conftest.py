@@ -28,8 +28,8 @@ def write(stream: str = ANNA, expected: int = ANY, count: int = 1) -> Write:
     return Write(stream, expected, (EVENT,) * count)
 
 
-def body(name: str, text: str = "hello", at: int = 100, stream: str = ANNA) -> Body:
-    return Body(id=name, stream=stream, kind="inbound", text=text, at=at)
+def body(name: str, text: str = "hello", at: int = 100, stream: str = ANNA, salt: bytes = b"") -> Body:
+    return Body(id=name, stream=stream, kind="inbound", text=text, at=at, salt=salt)
 
 
 @pytest.fixture

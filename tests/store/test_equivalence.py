@@ -61,6 +61,7 @@ batches = st.builds(
             kind=st.just("inbound"),
             text=st.text(max_size=3, alphabet=st.characters(exclude_categories=("Cs",))),
             at=times,
+            salt=st.sampled_from((b"", b"0123456789abcdef")),
         ),
         1,
     ),
@@ -76,6 +77,7 @@ batches = st.builds(
     bindings=several(st.builds(Binding, stream=streams, session=st.sampled_from(("", "s", "t"))), 1),
     erase=several(st.sampled_from(FEW), 1),
     forget=several(streams, 1),
+    unkey=several(st.sampled_from(FEW), 1),
 )
 groups = st.lists(st.lists(batches, min_size=1, max_size=4), min_size=1, max_size=8)
 
@@ -94,6 +96,7 @@ def everything(module, source, ids: tuple[str, ...]) -> list[object]:
         module.bindings(source),
         module.accounts_of(source),
         module.bodies(source, ids),
+        module.kept(source, ids),
         [module.position_at(source, at) for at in (0, 50)],
         [module.key(source, s, k) for s in ("turn", "message") for k in FEW],
         [module.key_prefix(source, s, "", 20) for s in ("turn", "message")],
