@@ -25,6 +25,7 @@ from store.records import AgendaRow
 from tests.world.disk import READ_MS_MAX, SALT
 from tests.world.earliest import Earliest
 from tests.world.network import TIMEOUT_MS, Flight
+from tests.world.oracle import Oracle
 from tests.world.recount import Recount
 from tests.world.server import Reply, Server, Taken
 
@@ -83,6 +84,7 @@ class Checks:
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
         self._replayed_to = 0
         self._last_of_bot: dict[str, int] = defaultdict(int)
+        self.oracle = Oracle(world)
         self._earliest = Earliest(world)
 
     def fail(self, rule: str, what: str) -> None:
@@ -149,6 +151,7 @@ class Checks:
         self.peers[row.stream] = peer_state.evolve(before, row.event, version=row.version, at=row.at, epoch=row.epoch)
         self.recounts[row.stream].apply(row)
         self.histories[row.stream].apply(row)
+        self.oracle.row(row, account)
         self._dirty.add(row.stream)
 
     def _compare_actors(self) -> None:
@@ -282,6 +285,7 @@ class Checks:
         request = self.requests[flight.order.client_id]
         policy, event = request.policy, request.event
         now = self._world.now
+        self.oracle.arrived(server, flight, reply, request)
         if policy.mode == "observe":
             return
         in_time = now - request.committed_at < TIMEOUT_MS and not flight.machine.wall.offset_ms
@@ -296,6 +300,20 @@ class Checks:
             self.fail("G1", f"reply {phone.count} of {limit.quota_replies} by the server's count")
         if reply.code == 0 and event.kind == "push":
             self._share_at_server(phone.taken, policy)
+
+    def lost(self, server: Server, flight: Flight) -> None:
+        """Bytes left, and never arrive."""
+        self.oracle.lost(server, flight, self.requests[flight.order.client_id])
+
+    def turned_away(self, flight: Flight) -> None:
+        """Bytes arrived somewhere before the server, and were refused there."""
+        self.oracle.refused(self.requests[flight.order.client_id])
+
+    def open_turns(self, name: str, peer: str) -> int:
+        """How many of a peer's messages have no answer yet."""
+        life = self._world.life(name)
+        stream = life.account.known(peer) if life else None
+        return self.peers[stream].open_turns if stream in self.peers else 0
 
     @staticmethod
     def _loosest(policies: list[Policy]) -> Policy:

@@ -15,6 +15,7 @@ def final(world: World) -> None:
     _at_rest(world)
     _all_handled(world)
     _ledger(world)
+    world.checks.oracle.check()
     if world.client.pending:
         world.checks.fail("G9", f"{len(world.client.pending)} turns were never answered")
 

@@ -155,7 +155,9 @@ class Network:
         self._world.checks.left(flight, server.account)
         up, down = self._way()
         lost = self._lost()
-        if lost != "before":
+        if lost == "before":
+            self._world.checks.lost(server, flight)
+        else:
             self._later(up, partial(self._arrived, server, flight, down, lost))
         if lost and self._dice.chance(0.5):  # the connection breaks, after whatever arrived
             self._answer_send(flight, up + down, Unknown(reason="connection_lost", settled_at=0))
@@ -178,12 +180,14 @@ class Network:
     def _arrived(self, server: Server, flight: Flight, down: int, lost: str) -> None:
         orphan = not flight.machine.alive and self.now > flight.requested_at + ORPHAN_MS
         if flight.cut or orphan:
+            self._world.checks.lost(server, flight)
             return
         order = flight.order
         flight.dated = self._date()
         code = self._refusal()
         if code == 403:
             outcome: Outcome = Refused(failure="http_refused", code=403)
+            self._world.checks.turned_away(flight)
         else:
             server.refusing, before = code or server.refusing, server.refusing
             with_id = not (self._weather.strikes("no_id", 0.15, self._dice))

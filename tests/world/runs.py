@@ -28,6 +28,8 @@ class Ran:
     turns: int = 0
     error: BaseException | None = None
     trace: tuple[str, ...] = ()
+    delivered: float = 0  # outputs
+    deliverable: float = 0  # as the oracle had it
 
     @property
     def kind(self) -> str:
@@ -53,6 +55,7 @@ def run(plan_: Plan, *, sqlite: bool = False, told: bool = False) -> Ran:
         if collecting:
             gc.enable()
     ran.turns = world.scheduler.turns
+    ran.delivered, ran.deliverable = world.checks.oracle.reckoning()
     return ran
 
 

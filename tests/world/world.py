@@ -93,7 +93,7 @@ class World:
         errors = Errors()
         logging.getLogger("replyledger.runtime").addHandler(errors)
         self.scheduler.on_turn = self._after_turn
-        self.scheduler.before_jump = self.liveness.before_jump
+        self.scheduler.before_jump = self._before_jump
         long_events, recall.LONG_EVENTS = recall.LONG_EVENTS, self.plan.long_events
         try:
             self.start()
@@ -124,6 +124,10 @@ class World:
                 self._fuse = None
                 blow()
         self.checks.turn()
+
+    def _before_jump(self, gap: int) -> None:
+        self.liveness.before_jump(gap)
+        self.checks.oracle.before_jump(gap)
 
     def fuse(self, turns: int, blow: Callable[[], None]) -> None:
         """Do something in so many turns, whatever is under way then."""
@@ -217,6 +221,7 @@ class World:
         server.login = f"login-{self._logins}"
         for phone in server.phones.values():
             phone.tokens.clear()
+        self.checks.oracle.logged_in(name)
         self.credentials[name] = Credentials(token=server.login, base_url="http://localhost", user_id="owner")
         self.network.stir(server)
         for gateway in self.gateways:
@@ -253,6 +258,7 @@ class World:
     def _heard(self, name: str, said: Said) -> None:
         server = self.servers[name]
         server.hear(said, self.now)
+        self.checks.oracle.heard(name, said.peer)
         self.network.stir(server)
         if self.strikes("duplicates", 0.15, self.bag["people"]):
             again = msgspec_replace(said, self.servers[name].new_id())
