@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 
@@ -21,54 +22,29 @@ from actors.deciding.view import BotView
 from actors.errors import LoginUnreadable
 from actors.fence import CHECK_MS, EpochFence
 from actors.logport import LoopLog
-from actors.ports import Credentials, Fence, Inlet, LoginGone, Outcome, Outlet, Polled, Refused, Report
-from actors.runtime.clock import Clock, Ids
+from actors.ports import Credentials, Inlet, Link, LoginGone, Logins, OpenLink, Outcome, Polled, Refused
 from actors.runtime.directory import Directory
 from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import LoopScheduler
+from actors.tasks import Tasks, why
 from actors.waking import credentials_id, policy_id
 from events.base import Recorded
 from events.bot import Policy
 from events.streams import Address, bot_stream
-from store.errors import Fenced, LogBusy, LogUnreadable, StoreError
+from store.errors import Fenced, LogBusy, LogUnreadable, LogUnusable, StoreError
 from store.log import Log
+from store.records import Claim
 
 logger = logging.getLogger("replyledger.account")
 
 LifeState = Literal["starting", "running", "stopped", "login_needed", "login_lost", "fenced", "failed"]
 AWAKE: frozenset[LifeState] = frozenset(("running", "login_needed", "login_lost"))
 DRAIN_MS = 10_000
+CLAIM_RETRY_MS = 500
+"""How long a patient start waits before it asks a log anew that took nothing."""
+
 CLOCK_STEP_MS = 60_000
 """A step of the wall clock over this is an event."""
-
-
-class Link(Protocol):
-    """A channel's two ways, as its `open_link` returns them."""
-
-    @property
-    def inlet(self) -> Inlet: ...  # noqa: D102 (see class)
-
-    @property
-    def outlet(self) -> Outlet: ...  # noqa: D102 (see class)
-
-
-class OpenLink(Protocol):
-    """How a channel is opened; each channel folder offers one."""
-
-    def __call__(  # noqa: D102 (see class)
-        self,
-        credentials: Credentials,
-        *,
-        account: str,
-        fence: Fence,
-        clock: Clock,
-        ids: Ids,
-        policy: Callable[[], Policy],
-        report: Report,
-        on_lost: Callable[[LoginGone], None],
-        on_fenced: Callable[[], None],
-        typing: bool,
-    ) -> Link: ...
 
 
 class AccountSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,18 +55,6 @@ class AccountSpec(msgspec.Struct, frozen=True, kw_only=True):
     access: tuple[str, ...] = ("owner",)
     locale: str = "zh-CN"
     typing: bool = False
-
-
-class Logins(Protocol):
-    """Where an account's login is kept."""
-
-    def read(self) -> Credentials | None:
-        """The login, None while nobody has logged in. Raises LoginUnreadable."""
-        ...
-
-    def forget(self) -> None:
-        """Log out."""
-        ...
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +69,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     on_log_failed: Callable[[BaseException], None] = lambda _error: None  # the process must end
     on_appended: Callable[[tuple[Recorded, ...]], None] = lambda _recorded: None  # told once of every event
     on_log_busy: Callable[[str], None] = lambda _why: None  # why the log takes nothing right now, "" = it does again
+    on_claimed: Callable[[Claim], None] = lambda _claim: None  # an account has been taken over
 
 
 class AccountLife:
@@ -128,7 +93,7 @@ class AccountLife:
         self._on_state, self._on_change = on_state, on_change
         self._link: Link | None = None
         self._fence: EpochFence | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks = Tasks(spec.address.bot, lambda why: self._enter("failed", why))
         self._stepped = 0  # ms of wall clock steps that are events already
         self.account = self._new_account()
 
@@ -138,36 +103,59 @@ class AccountLife:
         return self.state in AWAKE
 
     @property
+    def _claimed(self) -> bool:
+        """Whether there is an epoch to speak under."""
+        return self.account.view.epoch > 0
+
+    @property
     def inlet_status(self) -> Any:
         """What the inlet says of itself, None without one."""
         return getattr(self._link.inlet, "status", None) if self._link else None
 
     # --- starting -------------------------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Claim the account, learn what it was, close what was left open, and open the channel. Raises LoginUnreadable, LogBusy."""
+    async def start(self, *, patient: bool = False) -> None:
+        """Claim the account, learn what it was, close what was left open, and open the channel. A patient start waits for a log
+        that takes nothing. Raises LoginUnreadable, and LogBusy where it is not patient."""
         if self.state in ("fenced", "failed"):
             await self.stop("it starts again")
         self._enter("starting")
         self.account, self.recalled = self._new_account(), False
         try:
-            await self._claim()
+            await self._claim(patient=patient)
         except Fenced:
             self.account.fence_off()  # replaced already
         except BaseException as error:
-            self._enter("failed", type(error).__name__)
+            self._enter("failed", why(error))
             raise
 
-    async def _claim(self) -> None:
+    async def _claim(self, *, patient: bool) -> None:
         process, account = self.process, self.account
-        claim = await waking.claim(
-            account, process.log, instance=process.instance, program=process.program, simulated=process.simulated
-        )
+        claim = await self._taken(patient=patient)
+        process.on_claimed(claim)
         self._fence = EpochFence(process.log, claim.account, claim.epoch, process.scheduler.clock, account.fence_off)
         await waking.recall(account, process.log)
         self.recalled = True
         await self._begin()
-        self._spawn("watch", self._watch())
+        self._tasks.begin("watch", self._watch())
+
+    async def _taken(self, *, patient: bool) -> Claim:
+        """The account, once the log takes the claim: another process may hold its lock."""
+        process, busy = self.process, False
+        take = partial(waking.claim, self.account, process.log, instance=process.instance, program=process.program)
+        while True:
+            try:
+                claim = await take(simulated=process.simulated)
+            except LogBusy as error:
+                if not patient:
+                    raise
+                busy = True
+                process.on_log_busy(str(error))
+                await asyncio.sleep(CLAIM_RETRY_MS / 1000)
+                continue
+            if busy:
+                process.on_log_busy("")
+            return claim
 
     async def _begin(self) -> None:
         """Take the configuration and the login as they are now, and open the link if there is a login."""
@@ -198,12 +186,12 @@ class AccountLife:
             typing=self.spec.typing,
         )
         account.outlet = self._link.outlet
-        self._spawn("inlet", self._poll(self._link.inlet))
+        self._tasks.begin("inlet", self._poll(self._link.inlet))
         self._enter("running")
         account.wake_all()
 
     async def _poll(self, inlet: Inlet) -> None:
-        with contextlib.suppress(Fenced):  # the fence has told the account already
+        with contextlib.suppress(Fenced, LogUnusable):  # the account knows already, and the process ends
             await inlet.run(self._deliver, self._gone, self.account.state.cursor)
 
     # --- what the channel says ------------------------------------------------------------------------------------
@@ -235,8 +223,8 @@ class AccountLife:
                 await self._fence.check()
                 await self._watch_clock()
                 await self._watch_login()
-            except Fenced:
-                return
+            except (Fenced, LogUnusable):
+                return  # told already
             except (LogBusy, LogUnreadable) as error:
                 logger.warning("%s: looked in vain: %s", self.spec.address, error)
 
@@ -280,10 +268,10 @@ class AccountLife:
 
     async def stop(self, reason: str) -> None:
         """Stop polling, wait for sends in flight, and release the account if it is still ours."""
-        await self._cancel("watch")
+        await self._tasks.cancel("watch")
         await self._close_link()
         await self._released()
-        if not self.account.fenced and self.state != "stopped":
+        if self._claimed and not self.account.fenced and self.state != "stopped":
             await self._say_end(reason)
         self.account.agenda.close()
         await self._stop_actors()
@@ -294,10 +282,13 @@ class AccountLife:
         """The last word of this life, if the log takes it in time. Without it the next start knows no less."""
         try:
             await asyncio.wait_for(self._tell_bot(End(reason)), DRAIN_MS / 1000)
-        except Fenced:
-            return  # the successor has said so
-        except (StoreError, RuntimeRefusal, TimeoutError) as error:
-            logger.warning("%s: its end is not in the log: %s", self.spec.address, str(error) or type(error).__name__)
+        except (Fenced, LogUnusable):
+            return  # the successor has said so, or the log takes no word any more
+        except (StoreError, RuntimeRefusal) as error:
+            logger.warning("%s: its end is not in the log: %s", self.spec.address, error)
+        except TimeoutError:
+            logger.warning("%s: its end is not in the log, which took nothing for %d ms", self.spec.address, DRAIN_MS)
+            self.account.peers.abort_all()  # they wait for the same log
 
     async def _stop_actors(self) -> None:
         try:
@@ -310,7 +301,7 @@ class AccountLife:
     async def _close_link(self) -> None:
         account = self.account
         account.shut_off()
-        await self._cancel("inlet")
+        await self._tasks.cancel("inlet")
         link, self._link = self._link, None
         if link is not None:
             await link.outlet.close()
@@ -318,15 +309,13 @@ class AccountLife:
 
     async def _released(self) -> None:
         """The fence had the link closed; wait for it, so that nothing of it reaches into the next life."""
-        release = self._tasks.pop("release", None)
-        if release is not None:
-            await asyncio.wait((release,))
+        await self._tasks.over("release")
 
     def _fenced(self, account: Account) -> None:
         if account is not self.account:
             return  # what an earlier life left behind
         self._enter("fenced", "a newer instance has claimed this account")
-        self._spawn("release", self._close_link())
+        self._tasks.begin("release", self._close_link())
 
     # --- pieces ---------------------------------------------------------------------------------------------------
 
@@ -349,7 +338,8 @@ class AccountLife:
         )
         account.on_fenced = lambda: self._fenced(account)
         account.on_change = self._on_change
-        account.peers = Directory(process.scheduler, lambda key: waking.actor_of(key, account))
+        actors = partial(waking.actor_of, account=account)
+        account.peers = Directory(process.scheduler, actors, quiet=(Fenced, LogUnusable))
         return account
 
     async def _tell_bot(self, command: object) -> None:
@@ -363,19 +353,3 @@ class AccountLife:
         self.state, self.reason = state, reason
         logger.info("account %s: %s%s", self.spec.address, state, f" ({reason})" if reason else "")
         self._on_state(self)
-
-    def _spawn(self, name: str, coroutine: Any) -> None:
-        task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.spec.address} {name}")
-        self._tasks[name] = task
-        task.add_done_callback(lambda t: self._ended(name, t))
-
-    def _ended(self, name: str, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            logger.error("account %s: %s failed", self.spec.address, name, exc_info=task.exception())
-            self._enter("failed", f"{name}: {type(task.exception()).__name__}")
-
-    async def _cancel(self, name: str) -> None:
-        task = self._tasks.pop(name, None)
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-            await asyncio.wait((task,))

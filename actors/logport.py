@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from actors.runtime.futures import FutureLike
 from events.base import Recorded
-from store.errors import LogBusy, LogFailed
+from store.errors import LogBusy, LogUnusable
 from store.log import Log
 from store.records import Appended, Batch
 
@@ -96,10 +96,10 @@ class LoopLog:
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:
-        """A failed commit ends the process: what was in flight is unknown, and the log tells at the next start."""
+        """A log that cannot be used ends the process: a failed commit, an event that cannot be read. The log tells at the next start."""
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
-        if isinstance(error, LogFailed):
+        if isinstance(error, LogUnusable):
             self._on_failed(error)
         elif isinstance(error, LogBusy):
             self._busy = True

@@ -23,7 +23,7 @@ from actors.runtime.actor import Actor
 from actors.text.split import parts
 from events.base import Millis, Recorded
 from events.peer_state import PeerState
-from store.errors import Fenced, LogBusy, VersionConflict
+from store.errors import Fenced, LogBusy, LogUnusable, VersionConflict
 from store.records import AddressRow, AgendaRow, Appended, Batch, Write
 
 Turn = Generator[Any, Any, Any]
@@ -95,6 +95,10 @@ class Peer(Actor):
                     raise
                 yield self.account.later(BUSY_RETRY_MS)
                 continue
+            except LogUnusable:
+                if not isinstance(command, PATIENT):
+                    raise
+                return None  # the process ends; the next one reads from the log what became of it
             self._fold(appended)
             self._act(command, decision)
             return decision.reply

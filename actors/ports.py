@@ -11,7 +11,9 @@ from typing import Protocol
 
 import msgspec
 
+from actors.runtime.clock import Clock, Ids
 from events.base import Millis, SendClass
+from events.bot import Policy
 
 SEND_WITHIN_MS = 5_000
 """Bytes leave within this time of their request's commit, by the boot clock, or not at all."""
@@ -150,3 +152,44 @@ class Outlet(Protocol):
 
 Report = Callable[[str, str, Outcome], None]
 """(stream, request, outcome): how an outlet tells a peer what became of a send."""
+
+
+class Logins(Protocol):
+    """Where an account's login is kept."""
+
+    def read(self) -> Credentials | None:
+        """The login, None while nobody has logged in. Raises LoginUnreadable."""
+        ...
+
+    def forget(self) -> None:
+        """Log out."""
+        ...
+
+
+class Link(Protocol):
+    """A channel's two ways, as its `open_link` returns them."""
+
+    @property
+    def inlet(self) -> Inlet: ...  # noqa: D102 (see class)
+
+    @property
+    def outlet(self) -> Outlet: ...  # noqa: D102 (see class)
+
+
+class OpenLink(Protocol):
+    """How a channel is opened; each channel folder offers one."""
+
+    def __call__(  # noqa: D102 (see class)
+        self,
+        credentials: Credentials,
+        *,
+        account: str,
+        fence: Fence,
+        clock: Clock,
+        ids: Ids,
+        policy: Callable[[], Policy],
+        report: Report,
+        on_lost: Callable[[LoginGone], None],
+        on_fenced: Callable[[], None],
+        typing: bool,
+    ) -> Link: ...

@@ -17,6 +17,7 @@ import typer
 from actors.runtime.clock import BootClock
 from actors.text.moments import show_span
 from events.base import Millis
+from events.codec import decode
 from events.errors import EventError
 from scripts.configuration.config import Config, Listener, find, load
 from scripts.exits import ConfigRefused, Failed
@@ -24,7 +25,7 @@ from scripts.options import Options
 from scripts.reading.opening import log_path
 from scripts.running.credentials import LoginFile
 from scripts.verbs import start, verb
-from store.errors import StoreError
+from store.errors import EventUnreadable, StoreError
 from store.limits import DISK_RESERVE_BYTES
 from store.opening import check_place
 from store.reader import SqliteReader
@@ -36,6 +37,8 @@ DISK_SCARCE_BYTES = 256 * 1_048_576
 
 CLOCK_MIN = 1_735_689_600_000
 """2025-01-01: a clock before it was never set."""
+
+READABLE = "a log that this version can read; `replyledger backup` makes copies of a good one"
 
 AHEAD_MAX_MS = 60_000
 """How far the log's last event may be ahead of the clock."""
@@ -150,33 +153,54 @@ def check_clock(now: Millis) -> Check:
 
 
 def check_log(path: Path, now: Millis) -> Iterator[Check]:
-    """Whether the log can be read, and does not come from the future."""
+    """Whether the log can be read, every event of it, and does not come from the future."""
     if not path.exists():
         yield note("log", f"{path} is not there yet", "`replyledger run` makes it")
         return
     yield check_mode("log", path, 0o600)
     try:
-        position, last, simulated = asyncio.run(_look(path))
-    except (StoreError, EventError) as error:
-        yield bad(
-            "log", str(error), "a log that this version can read; `replyledger backup` makes copies of a good one"
-        )
+        seen = asyncio.run(_look(path))
+    except StoreError as error:
+        yield bad("log", str(error), READABLE)
         return
-    yield good("log", f"{position} events")
-    if not simulated and last - now > AHEAD_MAX_MS:
-        ahead = show_span(last - now)
+    if seen.strange:
+        more = (
+            f"; {seen.strange - 1} more of its {seen.events} events cannot be read either" if seen.strange > 1 else ""
+        )
+        yield bad("log", f"{seen.first}{more}", READABLE)
+    else:
+        yield good("log", f"{seen.events} events")
+    if not seen.simulated and seen.last - now > AHEAD_MAX_MS:
+        ahead = show_span(seen.last - now)
         yield bad("clock", f"the log's last event is {ahead} in the future", "a clock that was not set back")
 
 
-async def _look(path: Path) -> tuple[int, Millis, bool]:
-    """(last position, its time, whether the log is of simulated days)."""
-    reader = await SqliteReader.open(path)
+class Seen(msgspec.Struct):
+    """What a look through a whole log found."""
+
+    events: int = 0
+    last: Millis = 0  # time of the last event
+    strange: int = 0  # events that this version cannot read
+    first: str = ""  # what is the matter with the first of them
+    simulated: bool = False
+
+
+async def _look(path: Path) -> Seen:
+    """Read every event, also behind one that cannot be read. Raises StoreError."""
+    reader, seen = await SqliteReader.open(path), Seen()
     try:
-        position = await reader.position()
-        last = 0
-        async for page in reader.page(after=max(0, position - 1)):
-            last = page[-1].at
-        return position, last, (await reader.meta()).get("simulated", "0") != "0"
+        seen.simulated = (await reader.meta()).get("simulated", "0") != "0"
+        async for page in reader.rows():
+            seen.events += len(page)
+            seen.last = page[-1].at
+            for row in page:
+                try:
+                    decode(row.type, row.data)
+                except EventError as why:
+                    seen.strange += 1
+                    strange = EventUnreadable(row.stream, row.version, position=row.position, why=why)
+                    seen.first = seen.first or str(strange)
+        return seen
     finally:
         await reader.close()
 

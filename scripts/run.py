@@ -23,7 +23,7 @@ from scripts.running import logs
 from scripts.running.notify import notify, watchdog_ms
 from scripts.running.process import GatewayProcess, running
 from scripts.verbs import start, verb
-from store.errors import CannotOpen, StoreError
+from store.errors import EventUnreadable, StoreError
 
 logger = logging.getLogger("replyledger")
 
@@ -62,9 +62,9 @@ async def serve(config: Config, given: Options, printer: Printer) -> ExitCode:
     """Run until something ends it; the exit code. Raises the errors of a start that failed."""
     signals = Signals(given)
     try:
-        async with running(config) as (process, http, agents):
-            signals.watch(process)
-            _say_ready(process, http, agents, printer)
+        async with running(config, signals.watch) as (process, http, agents):
+            if not process.ended.done():
+                _say_ready(process, http, agents, printer)
             dog = asyncio.get_running_loop().create_task(_watchdog(process), name="watchdog")
             try:
                 code = await process.ended
@@ -72,13 +72,13 @@ async def serve(config: Config, given: Options, printer: Printer) -> ExitCode:
                 dog.cancel()
                 signals.draining()
             notify("STOPPING=1")
-            return code
-    except CannotOpen as error:
-        raise Failed(str(error)) from error
+        if isinstance(process.failure, EventUnreadable):
+            raise process.failure
+        return code
     except InsecureListener as error:
         raise ConfigRefused(str(error)) from error
-    except OSError as error:
-        raise Failed(f"cannot listen: {error}") from error
+    except (StoreError, OSError) as error:
+        raise Failed(str(error)) from error
 
 
 def _say_ready(process: GatewayProcess, http: Listen, agents: Listen, printer: Printer) -> None:

@@ -15,7 +15,7 @@ from events.bot import BotStarted
 from store.admit import Admitted, Facts, accept, admit
 from store.append import Cache, gather, insert
 from store.errors import AppendRefused, LogBusy, LogFailed
-from store.limits import HEADS_CACHED_MAX, PAGE_ROWS_MAX
+from store.limits import DISK_RESERVE_BYTES, HEADS_CACHED_MAX, PAGE_ROWS_MAX
 from store.prepare import Prepared, prepare
 from store.records import ANY, Appended, Batch, Claim, Write
 
@@ -87,8 +87,12 @@ class SqliteCore:
         return self._in_transaction(lambda: change(self.connection))
 
     def _check_room(self) -> None:
-        if self._free_bytes is not None and self._free_bytes() <= 0:
-            raise LogBusy("the disk of the log is full")
+        if self._free_bytes is None:
+            return
+        spare = self._free_bytes()
+        if spare <= 0:
+            free, least = (spare + DISK_RESERVE_BYTES) >> 20, DISK_RESERVE_BYTES >> 20
+            raise LogBusy(f"the disk of the log is full: {free} MB are free, and {least} MB must stay so; make room")
 
     def _in_transaction(self, work: Callable[[], T]) -> T:
         if self._failed:

@@ -8,7 +8,9 @@ StoreError
 │   ├── AddressTaken
 │   ├── TextTooLarge
 │   └── LogBusy
-├── LogFailed                what was in flight is unknown: end the process, the log tells at the next start
+├── LogUnusable              end the process: nothing may be decided on this log here
+│   ├── LogFailed            what was in flight is unknown, the log tells at the next start
+│   └── EventUnreadable      of a newer version, or damaged
 ├── LogClosed
 ├── LogUnreadable
 ├── BackupExists
@@ -21,6 +23,8 @@ StoreError
 """
 
 from __future__ import annotations
+
+from events.errors import EventError, NewerEvent, UnknownEventType
 
 
 class StoreError(Exception):
@@ -70,8 +74,24 @@ class LogBusy(AppendRefused):
     """Raised when the database is locked, full or read-only before the commit, or too many appends wait."""
 
 
-class LogFailed(StoreError):
+class LogUnusable(StoreError):
+    """Raised when nothing may be decided on this log by this process any more: it must end."""
+
+
+class LogFailed(LogUnusable):
     """Raised when a commit failed or was cut short: whether it happened is unknown."""
+
+
+class EventUnreadable(LogUnusable):
+    """Raised when a stored event is not one that this version can read; nothing may be decided without it."""
+
+    def __init__(self, stream: str, version: int, *, position: int, why: EventError) -> None:
+        newer = isinstance(why, UnknownEventType | NewerEvent)
+        right = "run the version that wrote it, or a newer one" if newer else "restore a backup"
+        super().__init__(
+            f"the event at position {position} ({stream}, version {version}) cannot be read: {why}; {right}"
+        )
+        self.stream, self.version, self.position = stream, version, position
 
 
 class LogClosed(StoreError):

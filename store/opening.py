@@ -7,7 +7,10 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from store.errors import CannotOpen, LogLocked, NetworkFileSystem, NewerLog, NotOurLog, ReadOnlyLog
+from events.codec import CLASSES, decode
+from events.errors import EventError
+from events.upcast import STEPS
+from store.errors import CannotOpen, EventUnreadable, LogLocked, NetworkFileSystem, NewerLog, NotOurLog, ReadOnlyLog
 from store.schema import APPLICATION_ID, SCHEMA
 
 NETWORK_TYPES: Final = frozenset(
@@ -33,7 +36,20 @@ NETWORK_TYPES: Final = frozenset(
 )
 """File systems, as /proc/self/mountinfo names them, that other machines may write to."""
 
+_KNOWN: Final = tuple({**CLASSES, **STEPS})
+_STRANGE: Final = "".join(
+    (
+        "SELECT position, stream, version, type, data FROM events WHERE type NOT IN (",
+        ", ".join("?" * len(_KNOWN)),
+        ") ORDER BY position LIMIT 1",
+    )
+)
 _SQLITE_MAGIC: Final = b"SQLite format 3\0"
+_HEADER_BYTES: Final = 100
+_WRITE_VERSION: Final = 18
+"""Where the header says how the file is written. https://www.sqlite.org/fileformat.html"""
+
+_NO_WAL: Final = b"\x01"
 _MOUNTINFO: Final = Path("/proc/self/mountinfo")
 
 
@@ -81,14 +97,34 @@ def check_file(path: Path) -> bool:
         raise NotOurLog(f"{path} is not a file; the log is one file")
     try:
         with path.open("rb") as file:
-            magic = file.read(len(_SQLITE_MAGIC))
+            magic = file.read(_HEADER_BYTES)
     except PermissionError as error:
         raise CannotOpen(
             f"{path} cannot be read: {error.strerror}; the log belongs to the user who runs the gateway"
         ) from error
-    if magic and magic != _SQLITE_MAGIC:
+    if magic and magic[: len(_SQLITE_MAGIC)] != _SQLITE_MAGIC:
         raise NotOurLog(f"{path} is not a SQLite database, so it is no log of ours; name another file or folder")
+    _check_wal(path, magic)
     return bool(magic)
+
+
+def _check_wal(path: Path, header: bytes) -> None:
+    """Refuse a WAL that belongs to another state of the file. SQLite would delete that of an empty file, and mix that of a log with
+    the backup which was put in the log's place. Raises NotOurLog."""
+    wal = path.with_name(path.name + "-wal")
+    size = wal.stat().st_size if wal.exists() else 0
+    if not size:
+        return
+    if not header:
+        raise NotOurLog(
+            f"{path} is empty, but {wal.name} beside it holds {size} bytes: the file was cut off, and is damaged;"
+            " restore a backup, and keep the WAL for whoever wants to rescue more"
+        )
+    if header[_WRITE_VERSION : _WRITE_VERSION + 1] == _NO_WAL:
+        raise NotOurLog(
+            f"{path} is a backup or a copy, and {wal.name} beside it belongs to the log that was there before;"
+            f" take {wal.name} and {path.name}-shm away, then start again"
+        )
 
 
 def check_writable(path: Path) -> None:
@@ -118,6 +154,22 @@ def check_contents(connection: sqlite3.Connection, path: Path) -> None:
         raise NewerLog(
             f"{path} has schema {schema}, this program knows up to {SCHEMA}; use the version that wrote it, or a newer one"
         )
+
+
+def check_events(connection: sqlite3.Connection, path: Path) -> None:
+    """Whether every event is of a type that this program knows, by one pass over the table (0.2 s for a million). A program that
+    finds out later has taken the account from the newer one that may be running. Raises NewerLog."""
+    try:
+        found = connection.execute(_STRANGE, _KNOWN).fetchone()
+    except sqlite3.Error as error:
+        raise refusal(error, path) from error
+    if found is None:
+        return
+    position, stream, version, tag, data = found
+    try:
+        decode(tag, data)
+    except EventError as why:
+        raise NewerLog(f"{path}: {EventUnreadable(stream, version, position=position, why=why)}") from why
 
 
 def refusal(error: sqlite3.Error, path: Path) -> CannotOpen:

@@ -8,8 +8,10 @@ from typing import Any
 
 from events.base import Millis, Recorded
 from events.codec import decode
+from events.errors import CodecError
 from store import schema
 from store.chain import Root, root
+from store.errors import EventUnreadable
 from store.limits import INTEGER_MAX
 from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 from store.rowsql import find_rows
@@ -34,8 +36,12 @@ _UNSALTED = "SELECT id, text, x'' FROM bodies WHERE id IN ("  # a log of schema 
 
 
 def recorded(row: tuple[Any, ...]) -> Recorded:
-    """A row of the events table, decoded. Raises CodecError."""
+    """A row of the events table, decoded. Raises EventUnreadable."""
     position, stream, version, tag, at, epoch, cause, data = row
+    try:
+        event = decode(tag, data)
+    except CodecError as error:
+        raise EventUnreadable(stream, version, position=position, why=error) from error
     return Recorded(
         position=position,
         stream=stream,
@@ -44,7 +50,7 @@ def recorded(row: tuple[Any, ...]) -> Recorded:
         at=at,
         epoch=epoch,
         cause=cause,
-        event=decode(tag, data),
+        event=event,
     )
 
 

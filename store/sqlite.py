@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 from events.base import Millis, Recorded
 from store import queries, schema
 from store.core import Outcome, SqliteCore
-from store.errors import AppendRefused, CannotOpen, LogBusy, LogClosed, LogFailed, ReadOnlyLog
+from store.errors import AppendRefused, CannotOpen, LogBusy, LogClosed, LogFailed, NotOurLog, ReadOnlyLog
 from store.limits import (
     APPENDS_WAITING_MAX,
     BUSY_MS,
@@ -28,7 +28,7 @@ from store.limits import (
     GROUP_BATCHES_MAX,
     GROUP_BYTES_MAX,
 )
-from store.opening import check_contents, check_file, check_place, check_writable, refusal
+from store.opening import check_contents, check_events, check_file, check_place, check_writable, refusal
 from store.prepare import Prepared, prepare
 from store.reader import SqliteReader
 from store.records import Appended, Batch, Claim
@@ -188,6 +188,10 @@ class SqliteLog(SqliteReader):
             outcomes: list[Outcome] = await self._writes.run(lambda _: self._core.append_group(prepared))
         except LogBusy as error:
             outcomes = [LogBusy(str(error)) for _ in group]
+        except LogFailed as error:  # foreseen: everybody who waits is told, and ends
+            self._failure = str(error)
+            _fail(group, self._failure)
+            return
         except BaseException as error:
             self._failure = str(error) or f"the writer stopped: {type(error).__name__}"
             _fail(group, self._failure)
@@ -258,6 +262,8 @@ def set_up(connection: sqlite3.Connection, path: Path, salt: bytes, at: Millis) 
     marked = schema.version(connection)
     if tables or marked:
         check_contents(connection, path)
+    if tables:
+        check_events(connection, path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = ON")
@@ -266,7 +272,10 @@ def set_up(connection: sqlite3.Connection, path: Path, salt: bytes, at: Millis) 
     if marked < schema.SCHEMA:
         _bring_up(connection, salt, at)
     check_contents(connection, path)
-    return bytes.fromhex(queries.meta(connection)["salt"])
+    kept = queries.meta(connection)
+    if "salt" not in kept:
+        raise NotOurLog(f"{path} has tables of ours and no salt: it is damaged; restore a backup")
+    return bytes.fromhex(kept["salt"])
 
 
 def _bring_up(connection: sqlite3.Connection, salt: bytes, at: Millis) -> None:

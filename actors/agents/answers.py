@@ -26,7 +26,7 @@ from actors.runtime.futures import FutureLike
 from actors.runtime.scheduler import Scheduler
 from events.base import Millis
 from events.streams import delivery_id
-from store.errors import AppendRefused, Fenced, LogClosed, StoreError, TextTooLarge
+from store.errors import AppendRefused, Fenced, LogClosed, LogUnusable, StoreError, TextTooLarge
 
 log = logging.getLogger("replyledger.agents")
 
@@ -219,6 +219,9 @@ def error_of(error: Exception, turn_id: str) -> Error:
         case Fenced() | LogClosed() | ActorStopped() | ActorFailed():
             gone = "the account is not served here just now; nothing was accepted, send it again in a moment"
             return Error(code="unavailable", message=gone, turn_id=turn_id)
+        case LogUnusable():
+            lost = "the log failed; whether it was accepted is unknown, send it again under the same turn id"
+            return Error(code="unavailable", message=lost, turn_id=turn_id)
         case AppendRefused() | RuntimeRefusal():
             busy = "the gateway is busy; nothing was accepted, send it again in a moment"
             return Error(code="busy", message=busy, turn_id=turn_id)

@@ -20,9 +20,10 @@ GatewayError
 ├── TooLarge             413
 ├── TooMany              429  nothing was accepted
 ├── Broken               500  a defect of the gateway; the log has the cause
-└── Unavailable          503  nothing was accepted
-    ├── Busy
-    └── Stopping
+├── Unavailable          503  nothing was accepted
+│   ├── Busy
+│   └── Stopping
+└── LogLost              503  whether it was accepted is unknown
 InsecureListener              a listener beyond loopback has no token
 """
 
@@ -31,6 +32,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from typing import ClassVar
+
+from store.errors import Fenced, LogBusy, LogClosed, LogUnreadable, LogUnusable, StoreError
 
 NEAR_MAX = 3
 """How many near names a refusal offers."""
@@ -191,12 +194,36 @@ class Stopping(Unavailable):
     code = "stopping"
 
 
+class LogLost(GatewayError):
+    """The log failed, and the gateway ends. Whether this was accepted is unknown: ask again when it runs, under the same turn id."""
+
+    status = 503
+    code = "log_lost"
+
+
 class InsecureListener(ValueError):
     """A listener beyond loopback needs a token."""
 
     def __init__(self, host: str) -> None:
         super().__init__(f"{host} can be reached from other machines, so this listener needs a token")
         self.host = host
+
+
+OF_LOG = (LogUnusable, LogBusy, LogClosed, LogUnreadable, Fenced)
+"""What a log may do to a request without any defect of the gateway."""
+
+
+def of_log(error: StoreError) -> GatewayError:
+    """The refusal that one of `OF_LOG` comes to, for whoever asked."""
+    match error:
+        case LogUnusable():
+            return LogLost()
+        case LogBusy():
+            return Busy(str(error))
+        case LogUnreadable():
+            return Unavailable(f"{error}; nothing was accepted")
+        case _:
+            return Stopping(str(error))
 
 
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:

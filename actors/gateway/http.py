@@ -18,6 +18,7 @@ from actors.gateway import routes
 from actors.gateway.api import Gateway
 from actors.gateway.connections import JSON, CountingServer, Limits, json_response, refusal_response
 from actors.gateway.errors import (
+    OF_LOG,
     BadRequest,
     Broken,
     GatewayError,
@@ -28,9 +29,11 @@ from actors.gateway.errors import (
     TooSlow,
     Unauthorized,
     WrongMethod,
+    of_log,
 )
 from actors.gateway.listen import Listen, is_loopback
 from actors.text.clean import clean
+from store.errors import LogUnusable
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +101,10 @@ class HttpListener:
             response = await self._answer(request)
         except GatewayError as refusal:
             response = refusal_response(refusal)
+        except OF_LOG as error:
+            level = logging.DEBUG if isinstance(error, LogUnusable) else logging.WARNING  # the process tells of that
+            log.log(level, "the HTTP endpoint %s was refused by the log: %s", endpoint, error)
+            response = refusal_response(of_log(error))
         except Exception:
             log.exception("the HTTP endpoint %s failed", endpoint)
             response = refusal_response(Broken())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from actors.life import AccountLife
 from events.base import Recorded
+from events.bot import BotStarted
 from events.peer import SendFailed, SendRequested, SendSucceeded, SendUnknown
+from store.records import Claim
 
 STATES = ("starting", "running", "stopped", "login_needed", "login_lost", "fenced", "failed")
 
@@ -22,7 +24,31 @@ class Metrics:
         self._events = Counter("replyledger_events", "Events that this process appended.", ("type",), registry=registry)
         self._requested = Counter("replyledger_sends_requested", "Replies requested.", ("kind",), registry=registry)
         self._outcomes = Counter("replyledger_send_outcomes", "Outcomes of requests.", ("outcome",), registry=registry)
+        self._claims = Counter(
+            "replyledger_claims",
+            "Accounts that this process claimed, by whom it replaced.",
+            ("account", "replaced"),
+            registry=registry,
+        )
+        self._busy = Gauge(
+            "replyledger_log_busy", "1 while the log takes nothing, as on a full disk.", registry=registry
+        )
+        self._busy_episodes = Counter(
+            "replyledger_log_busy_episodes", "Times that the log took nothing.", registry=registry
+        )
+        self._log_busy = False
         registry.register(_Live(lives))
+
+    def claimed(self, claim: Claim) -> None:
+        """Count a start of an account: its first (`replaced="nobody"`), or one that replaces another instance."""
+        self._events.labels(str(BotStarted.__struct_config__.tag)).inc()
+        self._claims.labels(claim.account, "instance" if claim.replaces else "nobody").inc()
+
+    def log_busy(self, busy: bool) -> None:
+        """The log takes nothing from here on, or takes appends again."""
+        self._busy_episodes.inc(int(busy and not self._log_busy))
+        self._log_busy = busy
+        self._busy.set(int(busy))
 
     def count(self, recorded: tuple[Recorded, ...]) -> None:
         """Count events."""

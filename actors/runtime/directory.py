@@ -30,6 +30,7 @@ class Directory:
 
     `factory(key)` returns a new actor that was not started; it does no I/O (that is `on_hydrate`'s). Messages keep the
     order in which they were sent, over restarts and passivation. The message that crashed an actor is not redelivered.
+    An error of `quiet` crashes an actor like any other, but whoever brought it about tells of it: it is not reported here.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class Directory:
         live_max: int = LIVE_MAX,
         supervision: Backoff | None = None,
         on_give_up: Callable[[Any, BaseException], object] | None = None,
+        quiet: tuple[type[BaseException], ...] = (),
     ) -> None:
         self.dropped = 0  # tells that nobody will handle
+        self.quiet = quiet
         self._scheduler = scheduler
         self._factory = factory
         self._live_max = live_max
@@ -138,6 +141,7 @@ class Directory:
     def _give_up(self, mailbox: Mailbox, error: BaseException) -> None:
         key = mailbox.key
         self._gave_up[key] = type(error).__name__
+        logger.error("gave up actor %s: it failed %d times in a row", key, self._policy.give_up_after)
         self._remove(mailbox, because(ActorGaveUp(str(key)), error))
         if self._on_give_up is not None:
             self._on_give_up(key, error)

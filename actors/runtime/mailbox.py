@@ -30,6 +30,10 @@ HYDRATE: Envelope[Any] = Envelope(None)
 class Keeper(Protocol):
     """Who is told when an actor ends: the directory, or `Alone`."""
 
+    @property
+    def quiet(self) -> tuple[type[BaseException], ...]:
+        """Errors that are told elsewhere, and not reported here."""
+
     def failed(self, mailbox: Mailbox, error: BaseException) -> None:
         """Take over a mailbox whose actor failed; its messages are still in it."""
 
@@ -196,14 +200,14 @@ class Mailbox(Lanes):
         self.current = self.turn = self.awaited = None
         asked = envelope is not None and envelope.reply_to is not None
         heard = envelope is not None and answer_error(envelope, error)
+        assert self.keeper is not None
         if not heard:
-            report("failed", self.key, error)
+            report("failed", self.key, error, self.keeper.quiet)
         if asked and isinstance(error, Exception):
             return
         self._release()
         if actor is not None:
             self._hook("on_failure", lambda: actor.on_failure(type(error), error, error.__traceback__))
-        assert self.keeper is not None
         self.keeper.failed(self, error)
 
     def _stop(self, envelope: Envelope[Any], actor: Actor) -> None:
@@ -242,6 +246,8 @@ class Mailbox(Lanes):
 
 class Alone:
     """The keeper of an actor without a directory: it ends with its actor, and what waits is refused."""
+
+    quiet: tuple[type[BaseException], ...] = ()
 
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox

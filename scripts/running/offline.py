@@ -18,7 +18,7 @@ from events.bot import DAY_MS
 from scripts.configuration.config import Config
 from scripts.exits import Failed, Misused
 from scripts.running.process import GatewayProcess, clock_of, open_log
-from store.errors import CannotOpen
+from store.errors import StoreError
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class OfflineAsker:
         except GatewayError as refusal:
             said = refusal.message + (f"; near: {', '.join(refusal.near)}" if refusal.near else "")
             raise (Misused(said) if refusal.status == 400 else Failed(said)) from None
-        except CannotOpen as error:
+        except StoreError as error:
             raise Failed(str(error)) from None
         return msgspec.convert(msgspec.to_builtins(answer), kind)
 

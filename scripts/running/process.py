@@ -7,8 +7,10 @@ from an instance that does.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import aiohttp
@@ -24,14 +26,15 @@ from actors.gateway.listen import Listen
 from actors.gateway.metrics import Metrics
 from actors.gateway.service import Agents, Service
 from actors.gateway.tidings import Tidings
-from actors.life import AccountLife, AccountSpec, OpenLink, Process
+from actors.life import AccountLife, AccountSpec, Process
+from actors.ports import OpenLink
 from actors.runtime.clock import BootClock, Clock
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Recorded
 from events.streams import Address
 from scripts.asking.client import PORT_FILE
-from scripts.configuration.config import Account, Config
-from scripts.exits import ExitCode, Failed
+from scripts.configuration.config import Account, Config, Listener
+from scripts.exits import ConfigRefused, ExitCode, Failed
 from scripts.files import write_private
 from scripts.reading.opening import log_path
 from scripts.running.credentials import LoginFile
@@ -40,6 +43,7 @@ from scripts.running.retention import Retention
 from scripts.running.spooling import take_in
 from scripts.simulators.clock import FollowedClock
 from scripts.version import program_version
+from store.errors import EventUnreadable
 from store.sqlite import SqliteLog
 
 logger = logging.getLogger("replyledger")
@@ -65,6 +69,7 @@ class GatewayProcess:
         self.config, self.log, self.scheduler = config, log, scheduler
         self.instance = f"i-{scheduler.ids.token(6)}"
         self.ended: asyncio.Future[ExitCode] = asyncio.get_running_loop().create_future()
+        self.failure: BaseException | None = None  # of the log, that made this process end
         self.lives: dict[str, AccountLife] = {}
         self.finder = Finder(self.lives, log)
         self._desk = Desk(log, self.finder)
@@ -100,6 +105,7 @@ class GatewayProcess:
             on_log_failed=self._log_failed,
             on_appended=self._appended,
             on_log_busy=self._log_busy,
+            on_claimed=self.metrics.claimed,
         )
         return AccountLife(
             spec_of(account, self.config),
@@ -116,6 +122,10 @@ class GatewayProcess:
         states = {x.state for x in self.lives.values()}
         if states == {"fenced"}:
             self._end(ExitCode.REPLACED)
+        self._obey_login_lost(life)
+
+    def _obey_login_lost(self, life: AccountLife) -> None:
+        """End, where the login is lost and the configuration, as it was read last, asks for an end."""
         if life.state == "login_lost" and self._accounts[life.spec.address.account].exit_on_login_lost:
             self._end(ExitCode.LOGIN_LOST)
 
@@ -129,15 +139,21 @@ class GatewayProcess:
             life.account.agents_changed()
 
     def _log_failed(self, error: BaseException) -> None:
-        logger.critical("the log failed, so this process ends: %s", error)
+        """Say it once, however many find out; the process ends."""
+        if self.failure is None:
+            self.failure = error
+            what = "the log is not for this version" if isinstance(error, EventUnreadable) else "the log failed"
+            logger.critical("%s, so this process ends: %s", what, error)
         self._end(ExitCode.FAILED)
 
     def _log_busy(self, why: str) -> None:
-        if bool(why) != bool(self.service.log_trouble):
-            logger.warning("the log takes nothing right now: %s", why) if why else logger.info(
-                "the log takes appends again"
-            )
+        """Why the log takes nothing right now, "" = it does again. Said when it begins and when it ends."""
+        if why and not self.service.log_trouble:
+            logger.warning("the log takes nothing right now: %s; it is tried again", why)
+        elif self.service.log_trouble and not why:
+            logger.info("the log takes appends again")
         self.service.log_trouble = why
+        self.metrics.log_busy(bool(why))
 
     def _end(self, code: ExitCode) -> None:
         if not self.ended.done():
@@ -148,7 +164,7 @@ class GatewayProcess:
     async def start(self) -> None:
         """Claim the accounts and take in what was left in the spool."""
         for life in self.lives.values():
-            await life.start()
+            await life.start(patient=True)
         await take_in(self.config.state_dir, self.service)
         self._retention.start()
 
@@ -169,6 +185,7 @@ class GatewayProcess:
             if life is not None:
                 self._accounts[account.name] = account
                 await life.reconfigure(spec_of(account, config))
+                self._obey_login_lost(life)
 
 
 def changed_by_restart(started: Config, new: Config) -> Iterator[str]:
@@ -196,8 +213,12 @@ def spec_of(account: Account, config: Config) -> AccountSpec:
 
 
 @asynccontextmanager
-async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen, Listen]]:
-    """A gateway from its listeners to its accounts: (process, HTTP, agents). Raises ConfigRefused, CannotOpen, OSError."""
+async def running(
+    config: Config, watch: Callable[[GatewayProcess], None] = lambda _process: None
+) -> AsyncIterator[tuple[GatewayProcess, Listen, Listen]]:
+    """A gateway from its listeners to its accounts: (process, HTTP, agents). `watch` is called once the listeners stand: a start may
+    wait for its log, and must hear signals meanwhile. Where the end is asked for before the start is through, `process.ended` is
+    done. Raises Failed, ConfigRefused, StoreError."""
     http_token, agents_token = config.token(config.http), config.token(config.agents)
     async with AsyncExitStack() as stack:
         clock = await stack.enter_async_context(clock_of(config))
@@ -214,17 +235,49 @@ async def running(config: Config) -> AsyncIterator[tuple[GatewayProcess, Listen,
             token=http_token.reveal() if http_token else None,
             registry=process.registry,
         )
-        http_at = await http.start()
+        http_at = await _listening(config.http, http.start)
         stack.push_async_callback(http.close)
         _leave_port(config, http_at)
         agents = AgentListener(
             process.hub, config.agents.listen, clock=clock, token=agents_token.reveal() if agents_token else None
         )
-        agents_at = await agents.start()
+        agents_at = await _listening(config.agents, agents.start)
         stack.push_async_callback(agents.close)
         stack.push_async_callback(process.stop)
-        await process.start()
+        watch(process)
+        await _started(process)
         yield process, http_at, agents_at
+
+
+async def _started(process: GatewayProcess) -> None:
+    """Start, unless the end is asked for first."""
+    starting = asyncio.get_running_loop().create_task(process.start(), name="start")
+    await asyncio.wait((starting, process.ended), return_when=asyncio.FIRST_COMPLETED)
+    if not process.ended.done():
+        starting.result()
+        return
+    starting.cancel()
+    await asyncio.wait((starting,))
+    if not starting.cancelled() and starting.exception() is not None:
+        logger.debug("the start was cut short", exc_info=starting.exception())
+
+
+async def _listening(listener: Listener, start: Callable[[], Awaitable[Listen]]) -> Listen:
+    """Where a listener listens. Raises Failed, which names the address and the setting."""
+    try:
+        return await start()
+    except OSError as error:
+        in_use = error.errno == errno.EADDRINUSE
+        known = (
+            error.errno is not None and error.errno in errno.errorcode
+        )  # asyncio repeats the address in its own words
+        why = os.strerror(error.errno or 0) if known else error.strerror or str(error)
+        right = (
+            "stop what listens there (a gateway?), or name another port"
+            if in_use
+            else "name an address of this machine"
+        )
+        raise Failed(f"cannot listen on {listener.listen}: {why}; {right} in [{listener.key}].listen") from error
 
 
 def _leave_port(config: Config, http_at: Listen) -> None:
@@ -234,8 +287,12 @@ def _leave_port(config: Config, http_at: Listen) -> None:
 
 
 async def open_log(config: Config, scheduler: LoopScheduler) -> SqliteLog:
-    """The configuration's log; a new one gets its salt. Raises CannotOpen."""
-    config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    """The configuration's log; a new one gets its salt. Raises CannotOpen, ConfigRefused."""
+    try:
+        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"state_dir {config.state_dir} cannot be made: {error.strerror}; name a folder that this user can write"
+        raise ConfigRefused(why) from error
     salt = bytes.fromhex(scheduler.ids.token(SALT_BYTES))
     return await SqliteLog.open(log_path(config), salt=salt, at=scheduler.clock.now())
 

@@ -9,8 +9,9 @@ import pytest
 
 from actors.logport import LoopLog
 from events.base import Recorded
+from events.errors import UnknownEventType
 from events.peer import SessionBound
-from store.errors import Fenced, LogBusy, LogFailed
+from store.errors import EventUnreadable, Fenced, LogBusy, LogFailed
 from store.memory import MemoryLog
 from store.records import Appended, Batch, Body, Key, Write
 
@@ -97,3 +98,18 @@ async def test_a_log_that_takes_nothing_is_told_of_and_so_is_that_it_does_again(
     await port.append(batch())
     await asyncio.sleep(0)
     assert said == ["the disk of the log is full", ""]
+
+
+class NewerLog(MemoryLog):
+    async def read(self, stream: str, after: int = 0, limit: int = 0) -> tuple[Recorded, ...]:
+        raise EventUnreadable(stream, 2, position=7, why=UnknownEventType("'sung' is not an event of this version"))
+
+
+async def test_an_event_that_cannot_be_read_is_told_to_the_process() -> None:
+    """Whoever asked decides nothing, and the process ends: it is not the version for this log."""
+    failed: list[BaseException] = []
+    with pytest.raises(EventUnreadable):
+        await LoopLog(NewerLog(), failed.append).read("peer-x", 0)
+    (told,) = map(str, failed)
+    assert told.startswith("the event at position 7 (peer-x, version 2) cannot be read: 'sung' is not an event")
+    assert told.endswith("; run the version that wrote it, or a newer one")

@@ -153,6 +153,11 @@ class Gateway:
     def peer(self, address: str) -> Any:
         return self.get(f"/v1/peers/{address}")
 
+    def metric(self, name: str) -> float:
+        """The value of one line of `/metrics`, by its name and labels."""
+        lines = str(ask(self.url, "GET", "/metrics").body).splitlines()
+        return float(next(line.removeprefix(f"{name} ") for line in lines if line.startswith(f"{name} ")))
+
     def ledger(self, peer: str = "", *, free: bool = False) -> list[Any]:
         """All rows of the ledger, oldest first."""
         query = {"peer": peer, "limit": 1000} | ({"free": "true"} if free else {})

@@ -169,7 +169,7 @@ class Stage:
     def calm(self) -> None:
         """No gateway met anything that it had not foreseen."""
         for name, text in self.logs():
-            for word in ("Traceback", "never awaited", "never retrieved", "unforeseen"):
+            for word in ("Traceback", 'File "', "never awaited", "never retrieved", "unforeseen"):
                 assert word not in text, f"{name}: {text}"
 
     def end(self) -> None:

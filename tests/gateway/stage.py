@@ -15,8 +15,8 @@ from actors.gateway.finding import Finder
 from actors.gateway.metrics import Metrics
 from actors.gateway.service import Agents, Service
 from actors.gateway.tidings import Tiding, Tidings
-from actors.life import AccountLife, AccountSpec, Link, Process
-from actors.ports import Accepted, Credentials, Inbound, LoginGone, Outcome, Polled, Report, SendOrder
+from actors.life import AccountLife, AccountSpec, Process
+from actors.ports import Accepted, Credentials, Inbound, Link, LoginGone, Outcome, Polled, Report, SendOrder
 from actors.runtime.clock import ManualClock, SeededIds
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Event, Millis, Recorded
@@ -221,6 +221,7 @@ class Stage:
             instance=self.instance,
             on_log_failed=self.failures.append,
             on_appended=self._appended,
+            on_claimed=self.metrics.claimed,
         )
         self.lives[name] = AccountLife(
             AccountSpec(address=Address("weixin", name), policy=policy or Policy(notice_after_ms=0), **spec),

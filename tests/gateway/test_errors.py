@@ -5,6 +5,8 @@ import pytest
 from actors.gateway import errors
 from actors.gateway.connections import refusal_body
 from actors.gateway.errors import GatewayError, nearest
+from events.errors import UnknownEventType
+from store.errors import EventUnreadable, Fenced, LogBusy, LogClosed, LogFailed, LogUnreadable, StoreError
 
 
 def _all(base: type[GatewayError]) -> list[type[GatewayError]]:
@@ -47,3 +49,21 @@ def test_nearest_ignores_case_and_gives_few() -> None:
     assert nearest("ALICE", ["alice", "bob"]) == ("alice",)
     assert nearest("zzz", ["alice", "bob"]) == ()
     assert len(nearest("aa", ["aab", "aac", "aad", "aae"])) == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        (LogFailed("a commit failed"), errors.LogLost, "unknown"),
+        (EventUnreadable("peer-x", 1, position=1, why=UnknownEventType("no")), errors.LogLost, "unknown"),
+        (LogBusy("the disk is full"), errors.Busy, "the disk is full"),
+        (LogClosed(), errors.Stopping, "closed"),
+        (Fenced("replaced"), errors.Stopping, "replaced"),
+        (LogUnreadable("no answer"), errors.Unavailable, "no answer; nothing was accepted"),
+    ],
+)
+def test_what_an_error_of_the_log_comes_to(error: StoreError, kind: type[GatewayError], words: str) -> None:
+    assert isinstance(error, errors.OF_LOG)
+    refusal = errors.of_log(error)
+    assert (type(refusal), refusal.status) == (kind, 503)
+    assert words in refusal.message

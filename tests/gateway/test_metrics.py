@@ -58,3 +58,13 @@ async def test_accounts_as_they_are(stage: Stage) -> None:
     assert value(stage, "replyledger_peers_blocked", reason="share_spent", **name) is None
     await stage.lives["main"].stop("test")
     assert value(stage, "replyledger_account_state", state="stopped", **name) == 1
+
+
+async def test_starts_and_takeovers_are_counted(stage: Stage) -> None:
+    await stage.account()
+    name = {"account": "weixin:main"}
+    assert value(stage, "replyledger_claims_total", replaced="nobody", **name) == 1
+    await stage.lives["main"].stop("test")
+    await stage.lives["main"].start()
+    assert value(stage, "replyledger_claims_total", replaced="instance", **name) == 1
+    assert value(stage, "replyledger_events_total", type="bot_started") == 2

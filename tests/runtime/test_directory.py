@@ -488,3 +488,56 @@ async def test_an_asker_may_lose_patience() -> None:
     second = directory.ask("a", 2)
     future.set_result("late")
     assert await second == "late"
+
+
+# --- what is told elsewhere ---
+
+
+class Told(Exception):
+    """An error that whoever brought it about tells of."""
+
+
+@pytest.mark.parametrize(("quiet", "lines"), [((), 1), ((Told,), 0)])
+def test_an_error_that_is_told_elsewhere_is_not_reported_and_supervised_all_the_same(
+    quiet: tuple[type[BaseException], ...], lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    world = World(quiet=quiet)
+
+    def fail() -> None:
+        raise Told("somebody else said it")
+
+    world.directory.tell("a", fail)
+    world.directory.tell("a", "after")
+    world.run()
+    assert len(caplog.records) == lines
+    assert world.created == ["a", "a"]
+    assert world.seen == [("a", "after")]
+
+
+def test_an_asker_who_has_left_makes_no_noise_either(caplog: pytest.LogCaptureFixture) -> None:
+    """An ask whose future was cancelled: the error finds nobody, as when a poll is cancelled while its append is fenced."""
+    caplog.set_level("INFO")
+    world = World(quiet=(Told,))
+    slow = world.scheduler.future()
+
+    def wait() -> Any:
+        yield slow
+        raise Told("fenced")
+
+    asked = world.directory.ask("a", wait)
+    world.run()
+    asked.cancel()
+    slow.set_result(None)
+    world.run()
+    assert caplog.records == []
+
+
+def test_giving_up_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(quiet=(ValueError,))
+    for _ in range(HEALTHY.give_up_after):
+        world.directory.tell("a", "die")
+    world.run()
+    assert [r.getMessage() for r in caplog.records if "gave up" in r.getMessage()] == [
+        "gave up actor a: it failed 3 times in a row"
+    ]

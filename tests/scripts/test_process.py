@@ -22,7 +22,7 @@ from scripts.configuration.config import load
 from scripts.exits import ConfigRefused, ExitCode, Failed, Replaced
 from scripts.exits import LoginGone as LoginGoneStop
 from scripts.running.process import changed_by_restart
-from store.errors import LogFailed, LogUnreadable
+from store.errors import LogBusy, LogFailed, LogUnreadable
 from store.sqlite import SqliteLog
 from tests.scripts.gateway_here import GatewayHere
 
@@ -320,3 +320,61 @@ async def test_a_log_that_does_not_answer_is_told_and_the_watchdog_goes_on(
     await here.until(lambda: asked > 1)
     assert "the log does not answer" in caplog.text
     assert await terminate(task) is ExitCode.DONE
+
+
+# --- a log that cannot be used ------------------------------------------------------------------------------------------
+
+
+async def test_a_start_waits_for_a_log_that_takes_nothing_and_says_so_once(
+    here: GatewayHere, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr("actors.life.CLAIM_RETRY_MS", 1)
+    claim, tries = SqliteLog.claim, 0
+
+    async def locked(log: SqliteLog, *args: Any, **more: Any) -> Any:
+        nonlocal tries
+        tries += 1
+        if tries < 4:
+            raise LogBusy("database is locked")
+        return await claim(log, *args, **more)
+
+    monkeypatch.setattr(SqliteLog, "claim", locked)
+    task = await here.start(monkeypatch)
+    assert (tries, here.life.state, here.process.service.log_trouble) == (4, "running", "")
+    said = [r.getMessage() for r in caplog.records if "the log takes" in r.getMessage()]
+    assert said == [
+        "the log takes nothing right now: database is locked; it is tried again",
+        "the log takes appends again",
+    ]
+    assert await terminate(task) is ExitCode.DONE
+    assert len([e for e in await events_of(here) if isinstance(e, BotStarted)]) == 1
+    entered = [r.getMessage() for r in caplog.records if r.getMessage().startswith("account weixin:main")]
+    assert entered == [f"account weixin:main: {state}" for state in ("starting", "running", "stopped (stopped)")]
+
+
+async def test_a_log_that_fails_is_told_once_however_many_find_out(
+    here: GatewayHere, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = await here.start(monkeypatch)
+
+    def fail(_prepared: object) -> None:
+        raise LogFailed("the disk is gone")
+
+    here.process.log._core.append_group = fail
+    offers = [here.process.service.accept_turn(TurnOffer(to="weixin:main", text=f"news {n}")) for n in range(5)]
+    assert {type(e) for e in await asyncio.gather(*offers, return_exceptions=True)} == {LogFailed}
+    assert await asyncio.wait_for(task, 20) is ExitCode.FAILED
+    loud = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [(r.levelname, r.exc_info) for r in loud] == [("CRITICAL", None)], caplog.text
+
+
+async def test_a_hup_that_asks_for_an_exit_is_obeyed_while_the_login_is_lost_already(
+    here: GatewayHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await here.start(monkeypatch)
+    here.line.incoming.put_nowait(LoginGone(code=-14, where="poll"))
+    await here.until(lambda: here.life.state == "login_lost")
+    here.write(account='login_lost = "exit"')
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert await asyncio.wait_for(task, 20) is ExitCode.LOGIN_LOST

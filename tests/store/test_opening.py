@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from store import opening
-from store.errors import CannotOpen, LogLocked, NetworkFileSystem, NewerLog, NotOurLog, ReadOnlyLog
+from store.errors import CannotOpen, EventUnreadable, LogLocked, NetworkFileSystem, NewerLog, NotOurLog, ReadOnlyLog
 from store.opening import check_place, file_system
 from store.reader import SqliteReader
 from store.sqlite import SqliteLog
@@ -174,3 +174,46 @@ async def test_another_programs_database_without_tables(path: Path) -> None:
     empty_other_database(path)
     with pytest.raises(CannotOpen):
         await SqliteLog.open(path, salt=SALT)
+
+
+async def planted(path: Path, tag: str, data: bytes) -> None:
+    """A log whose second event is not of this version."""
+    log = await SqliteLog.open(path, salt=SALT)
+    await log.claim(BOT, "i-1", 1)
+    await log.close()
+    connection = sqlite3.connect(path)
+    connection.execute(
+        "INSERT INTO events (stream, version, type, at, epoch, cause, data, digest) VALUES (?, 2, ?, 2, 1, '', ?, x'00')",
+        (f"bot-{BOT}", tag, data),
+    )
+    connection.commit()
+    connection.close()
+
+
+async def test_a_log_with_an_event_of_a_newer_version_is_not_opened_to_write_and_stays_as_it_was(path: Path) -> None:
+    await planted(path, "sung", b'{"type":"sung"}')
+    with pytest.raises(NewerLog, match=rf"position 2 \(bot-{BOT}, version 2\).*'sung'.*run the version that wrote it"):
+        await SqliteLog.open(path, salt=SALT)
+    reader = await SqliteReader.open(path)
+    assert [c.epoch for c in await reader.claims()] == [1]
+    await reader.close()
+
+
+@pytest.mark.parametrize(
+    ("data", "right"),
+    [
+        (b'{"type":"bot_stopped","reason":"x","wings":2}', "a newer one"),
+        (b'{"type":"bot_stopped","reason":7}', "restore a backup"),
+    ],
+)
+async def test_an_event_that_cannot_be_read_is_named_by_its_place(path: Path, data: bytes, right: str) -> None:
+    await planted(path, "bot_stopped", data)
+    log = await SqliteLog.open(path, salt=SALT)
+    try:
+        with pytest.raises(
+            EventUnreadable, match=rf"position 2 \(bot-{BOT}, version 2\).*bot_stopped.*{right}"
+        ) as caught:
+            await log.read(f"bot-{BOT}")
+        assert (caught.value.stream, caught.value.version, caught.value.position) == (f"bot-{BOT}", 2, 2)
+    finally:
+        await log.close()
