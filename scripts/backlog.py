@@ -82,7 +82,7 @@ def describe(printer: Printer, view: BacklogView) -> str:
     if not view.waiting:
         return f"{view.peer}  nothing waits"
     lines = [f"{view.peer}  {view.reason}"]
-    lines.append(f"  earliest: {showing.when(printer, view.earliest, 'open, until something happens')}")
+    lines.append(f"  earliest: {showing.earliest(printer, view.earliest)}")
     lines.append(f"  {showing.room(printer, view.quota, view.share)}")
     lines += [f"  {_line(printer, one)}" for one in view.waiting]
     return "\n".join(lines)

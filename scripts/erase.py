@@ -9,6 +9,7 @@ import typer
 
 from actors.gateway.api import EraseOrder
 from actors.gateway.views import Gone
+from actors.text.counts import counted
 from scripts.asking.asker import Offline, asker, who
 from scripts.exits import Misused
 from scripts.verbs import start, verb
@@ -33,7 +34,7 @@ def erase(
         _confirm(peer or delivery)
     order = EraseOrder(peer=peer, delivery=delivery, who=who())
     found = asker(given, offline=offline).post(Gone, "/v1/erase", order)
-    printer.row(found, f"erased {found.bodies} texts")
+    printer.row(found, f"erased {counted(found.bodies, 'text', 'texts')}")
 
 
 def _confirm(what: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from actors.text.counts import counted
 from scripts.reading.listing import TailOptions, export, show, tail
 from scripts.reading.opening import LogFile, progress, read_log
 from scripts.verbs import actions, start
@@ -63,6 +64,6 @@ def export_(ctx: typer.Context, *, texts: Texts = False, log: LogFile = None) ->
     async def work(reader: Reader) -> None:
         with progress(printer, await reader.position(), "exporting") as told:
             count = await export(reader, printer, texts=texts, progress=told)
-        printer.talk(f"{count} events")
+        printer.talk(counted(count, "event", "events"))
 
     read_log(given, log, work)

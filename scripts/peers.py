@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from actors.gateway.views import PeerView
+from actors.text.counts import counted
 from scripts import showing
 from scripts.asking.asker import asker
 from scripts.asking.client import path_of
@@ -25,7 +26,7 @@ class Peers(msgspec.Struct):
 
 HEAD = (
     "PEER",
-    "NAME",
+    "IN LOGS",
     "ACCESS",
     "SESSION",
     "QUOTA LEFT",
@@ -40,41 +41,60 @@ HEAD = (
 @app.command()
 def peers(
     ctx: typer.Context,
-    address: Annotated[str, typer.Argument(help="One peer, with everything known of it.", metavar="[ADDRESS]")] = "",
+    address: Annotated[
+        str,
+        typer.Argument(
+            help="One peer, by address or as the log names it (peer-…), with all that is known.", metavar="[ADDRESS]"
+        ),
+    ] = "",
     account: Annotated[str, typer.Option("--account", "-a", help="Only those of an account.")] = "",
 ) -> None:
     """Show the peers with quota, share and what waits."""
     given, printer = start(ctx)
     if address:
         one = asker(given).get(PeerView, path_of("v1", "peers", address))
-        printer.row(one, _whole(printer, one))
+        printer.row(one, whole(printer, one))
         return
     found = asker(given).get(Peers, "/v1/peers", account=account).peers
-    showing.table(given, printer, HEAD, [(p, _cells(printer, p)) for p in found])
+    showing.table(given, printer, HEAD, [(p, cells(printer, p)) for p in found])
 
 
-def _cells(printer: Printer, view: PeerView) -> tuple[str, ...]:
+def cells(printer: Printer, view: PeerView) -> tuple[str, ...]:
+    """A peer as a row."""
     ends = showing.when(printer, view.quota.ends_at)
     room = (showing.quota(view.quota), ends, showing.share(view.share))
-    return view.peer, view.name, view.access, view.session, *room, str(view.waiting), str(view.dead), view.reason
+    why = view.reason or _turn(view)
+    return view.peer, view.stream, view.access, view.session, *room, str(view.waiting), str(view.dead), why
 
 
-def _whole(printer: Printer, view: PeerView) -> str:
+def _turn(view: PeerView) -> str:
+    """Who has the open turn, "" without one."""
+    if not view.open_turn:
+        return ""
+    return f"turn {view.open_turn} is open: " + (
+        f"agent {view.agent} has it" if view.agent else "it waits for an agent"
+    )
+
+
+def whole(printer: Printer, view: PeerView) -> str:
+    """A peer in lines."""
     lines = [
-        f"{view.peer}  {view.name}",
+        f"{view.peer}  {view.name}".rstrip(),
+        f"named {view.stream} in logs",
         f"access {view.access}; {f'bound to {view.session}' if view.session else 'bound to no session'}",
         showing.room(printer, view.quota, view.share),
         f"last message {showing.when(printer, view.last_message_at)}; last send {showing.when(printer, view.last_send_at)}",
-        f"{view.waiting} outputs wait, {view.dead} are dead; a reply token is {'there' if view.token else 'not there'}",
+        (
+            f"{counted(view.waiting, 'output waits', 'outputs wait')}, {counted(view.dead, 'is', 'are')} dead;"
+            f" {'a' if view.token else 'no'} context token is there"
+        ),
     ]
     if view.open_turn:
-        lines.append(f"an agent works on turn {view.open_turn}")
+        lines.append(_turn(view))
     if view.open_request:
         lines.append(f"request {view.open_request} is on its way")
     if view.paused_until != 0:
         lines.append(showing.paused(printer, view.paused_until))
     if view.reason:
-        lines.append(
-            f"{view.reason}; earliest: {showing.when(printer, view.earliest, 'open, until something happens')}"
-        )
+        lines += [view.reason, f"earliest: {showing.earliest(printer, view.earliest)}"]
     return "\n".join(lines)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from actors.text.counts import counted
 from scripts.choices import until as until_of
 from scripts.errors import Misused
 from scripts.exits import Failed
@@ -42,8 +43,8 @@ def show(
     async def options_of(reader: Reader) -> ReplayOptions:
         now = await present(reader)
         position, time = until_of(until, now)
-        counted = time if time is not None else None if position else now
-        return ReplayOptions(now=counted, peer=peer, until_position=position, until=time)
+        instant = time if time is not None else None if position else now
+        return ReplayOptions(now=instant, peer=peer, until_position=position, until=time)
 
     async def work(reader: Reader) -> int:
         options = await options_of(reader)
@@ -56,7 +57,7 @@ def show(
 
     differences = read_log(given, log, work)
     if differences:
-        raise Failed(f"the caches differ from the events in {differences} places")
+        raise Failed(f"the caches differ from the events in {counted(differences, 'place', 'places')}")
     if verify:
         printer.talk("the caches say what the events say")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.gateway.views import DeliveryView, Forecast, QuotaView, Receipt, ShareView
+from actors.text.counts import counted
 from events.base import Millis
 from scripts.options import Options
 from scripts.printing import Printer, plain
@@ -63,6 +64,11 @@ def when(printer: Printer, at: Millis | None, never: str = "-") -> str:
     return never if at is None else printer.time(at)
 
 
+def earliest(printer: Printer, at: Millis | None) -> str:
+    """When something may leave; the reason beside it says what it waits for where that is no time."""
+    return when(printer, at, "no time is set: when that happens")
+
+
 def paused(printer: Printer, until: Millis | None) -> str:
     """A pause: 0 = none, None = until resumed."""
     return "" if until == 0 else f"paused until {when(printer, until, 'resumed')}"
@@ -79,8 +85,9 @@ def room(printer: Printer, quota_view: QuotaView, share_view: ShareView) -> str:
 def delivery(printer: Printer, view: DeliveryView | Receipt) -> str:
     """One delivery in two or three lines."""
     lines = [f"{view.delivery}  {view.peer}  {view.state}: {view.reason}"]
+    if view.state == "queued":
+        lines.append(f"  earliest: {earliest(printer, view.earliest)}")
     if view.state in ("queued", "requested"):
-        lines.append(f"  earliest: {when(printer, view.earliest, 'open, until something happens')}")
         lines.append(f"  {room(printer, view.quota, view.share)}")
     return "\n".join(lines)
 
@@ -89,8 +96,10 @@ def forecast(printer: Printer, view: Forecast) -> str:
     """What would become of a turn."""
     words = {"send": "would go now", "wait": "would wait", "skip": "would be skipped", "refuse": "would be refused"}
     lines = [f"{view.peer}  {words[view.would]}: {view.reason}"]
-    lines.append(f"  earliest: {when(printer, view.earliest, 'open, until something happens')}")
-    lines.append(f"  quota {quota(view.quota_before)} -> {quota(view.quota_after)} left, replies: {view.replies}")
+    if view.would == "wait":
+        lines.append(f"  earliest: {earliest(printer, view.earliest)}")
+    spends = f"spends {counted(view.replies, 'reply', 'replies')}"
+    lines.append(f"  quota {quota(view.quota_before)} -> {quota(view.quota_after)} left; {spends}")
     lines.append(f"  share {share(view.share_before)} -> {share(view.share_after)} used")
     if view.drops:
         lines.append(f"  would drop: {', '.join(view.drops)}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from actors.gateway.views import AccountView, StatusView
+from actors.text.counts import counted
 from actors.text.moments import show_span
 from scripts import showing
 from scripts.asking.asker import asker
@@ -28,7 +29,7 @@ def status(ctx: typer.Context) -> None:
     _agents(given, printer, found)
 
 
-ACCOUNT_HEAD = ("ACCOUNT", "STATE", "EPOCH", "MODE", "PEERS", "WAITING", "LAST POLL", "")
+ACCOUNT_HEAD = ("ACCOUNT", "STATE", "EPOCH", "MODE", "PEERS", "PEERS WAITING", "LAST POLL", "")
 
 
 def account_cells(printer: Printer, view: AccountView) -> tuple[str, ...]:
@@ -43,13 +44,18 @@ def _summary(printer: Printer, view: StatusView) -> str:
     lines = [
         f"replyledger {view.version}, instance {view.instance}, {ready}",
         f"up {show_span(view.now - view.started_at)}, since {printer.time(view.started_at)}; log at position {view.position}",
-        f"{view.peers} peers, {view.waiting} outputs wait, {view.dead} dead, {view.unknown} requests unknown",
+        f"{counted(view.peers, 'peer', 'peers')}; {_outputs(view)}",
     ]
     if view.ready and view.reasons:
         lines.append("note: " + "; ".join(view.reasons))
     if view.simulated:
         lines.append(f"its clock is simulated: {printer.time(view.now)}")
     return "\n".join(lines)
+
+
+def _outputs(view: StatusView) -> str:
+    unknown = f" ({view.unknown} of unknown outcome)" if view.unknown else ""
+    return f"{counted(view.waiting, 'output waits', 'outputs wait')}, {counted(view.dead, 'is', 'are')} dead{unknown}"
 
 
 def _agents(given: Options, printer: Printer, view: StatusView) -> None:

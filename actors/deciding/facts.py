@@ -1,4 +1,5 @@
-"""What keeps something from leaving, in plain sentences: the one fact, and what would free it."""
+"""What people read of deliveries, whichever verb tells it: the one fact that keeps something from leaving and what ends that, and the
+reasons for which something waits no more. Pure."""
 
 from __future__ import annotations
 
@@ -19,11 +20,55 @@ Blocking = Callable[[PeerState, BotView, LaneName, Millis], Block | None]
 gate: Blocking = lane_block
 
 
+SKIPPED = {
+    "blank": "its text is blank",
+    "failed": "the turn failed",
+    "origin_excluded": "turns of this origin are kept out by push_origins",
+    "no_share": "the policy has no share for pushes",
+}
+DROPPED = {
+    "backlog_full": "newer outputs pushed it out of the backlog",
+    "expired": "it waited longer than the backlog's age, and a newer output was there",
+    "merged_out": "it did not fit beside newer outputs into the one message that was delivered",
+    "beyond_parts": "the answer was longer than its number of parts",
+    "remainder_expired": "the rest of the answer waited for the peer's next message longer than the window's length",
+    "set_aside": "the channel refused it for what it is",
+    "operator": "an operator dropped it",
+    "text_gone": "its text had expired or was erased",
+    "blank": "nothing of it is left to see",
+    "no_share": "its smallest form can never fit the share",
+    "not_delivered": "it turned out not to have arrived",
+}
+UNKNOWN = {
+    "timeout": "no answer came in time",
+    "connection_lost": "the connection broke before its answer was there",
+    "server_error": "the channel answered with an error of its own",
+    "stopped": "the gateway ended before its answer was there",
+}
+UNCONFIRMED = "the channel took it without a message id: nothing proves that it is shown"
+
+
+def unknown(reason: str) -> str:
+    """Why nobody knows whether a request arrived, "" = the log does not say why."""
+    why = UNKNOWN.get(reason, reason)
+    return f"nobody can say whether it arrived{f' ({why})' if why else ''}; it is charged and not sent again"
+
+
+def cut(delivered: int, total: int) -> str:
+    """That only the head of a text arrived."""
+    return f"its first {delivered} of {total} bytes were delivered; the rest is retrievable"
+
+
 class Fact(msgspec.Struct, frozen=True):
-    """A blocking fact: what it is, and what would free it."""
+    """A blocking fact, and what ends it: `ends` goes on after "when" or "until"."""
 
     what: str
-    frees: str
+    ends: str
+
+    @property
+    def sentence(self) -> str:
+        """Both, for a line that says that something waits."""
+        return f"{self.what}; it waits until {self.ends}"
 
 
 def lane_of(state: PeerState, output: str) -> LaneName | None:
@@ -55,6 +100,17 @@ class _Case(msgspec.Struct, frozen=True):
 
 _MESSAGE = "the peer's next message"
 
+HELD = Fact(
+    "an earlier part was refused, or nobody can say whether it arrived; later parts hold to keep the order",
+    f"{_MESSAGE} is there",
+)
+
+
+def login_command(account: str) -> str:
+    """How somebody logs in to an account (CHANNEL:ACCOUNT)."""
+    channel, _, name = account.partition(":")
+    return f"somebody runs `replyledger login {channel} --account {name}`"
+
 
 def _share(case: _Case) -> Fact:
     policy, charges = case.view.policy, case.state.charges
@@ -64,18 +120,24 @@ def _share(case: _Case) -> Fact:
         return Fact(what, f"the share rolls at {case.at}, inside the open window")
     rolls = quota.share_free_at(charges, policy, case.now)
     if rolls is None:
-        return Fact(what, "an outcome of what is in flight" if policy.share_replies else "a policy with a share")
-    return Fact(what, f"{_MESSAGE} after {case.show(rolls)}, when the share has rolled; the window ends before")
+        known = (
+            "the outcome of what is in flight is known" if policy.share_replies else "the policy gives pushes a share"
+        )
+        return Fact(what, known)
+    return Fact(
+        what,
+        f"the peer writes after {case.show(rolls)} (when the share rolls, the window of the last message will have ended)",
+    )
 
 
 def _window(case: _Case) -> Fact:
     window = case.state.window
     if window is None:
-        return Fact("the peer has not written yet, so no window is open", "the peer's first message")
+        return Fact("the peer has not written yet, so no window is open", "the peer's first message opens one")
     if window.generation != case.view.generation:
-        return Fact("the peer's window belongs to an older login", f"{_MESSAGE} opens one")
+        return Fact("the peer's window belongs to an older login", f"{_MESSAGE} opens a new one")
     ended = case.show(quota.window_ends_at(window, case.view.policy))
-    return Fact(f"the window that message {window.message} opened ended at {ended}", f"{_MESSAGE} opens one")
+    return Fact(f"the window that message {window.message} opened ended at {ended}", f"{_MESSAGE} opens a new one")
 
 
 def _spent(case: _Case) -> Fact:
@@ -89,39 +151,43 @@ def _reserved(case: _Case) -> Fact:
     left = quota.quota_left(case.state.charges, case.state.window, case.view.policy)
     turns = case.state.open_turns
     if left > turns:
-        return Fact("remainders have used their half of this window's quota", _MESSAGE)
+        return Fact("remainders have used their half of this window's quota", f"{_MESSAGE} opens a new window")
+    kept = "the last reply of the window is kept" if left == 1 else f"the last {left} replies of the window are kept"
     return Fact(
-        f"the last {_count(left, 'reply', 'replies')} of the window {'is' if left == 1 else 'are'} kept for"
-        f" {_count(turns, 'open turn', 'open turns')}",
-        f"the end of the open turn, or {_MESSAGE}",
+        f"{kept} for the {'answer' if turns == 1 else f'{turns} answers'} that the peer waits for",
+        f"{'that answer is' if turns == 1 else 'those answers are'} given, or {_MESSAGE} opens a new window",
     )
 
 
 def _paused(case: _Case) -> Fact:
-    until = f" until {case.at}" if case.block.until is not None else ""
-    return Fact(f"sending is paused{until}", "`replyledger resume`" + (", or that time" if until else ""))
+    resumed = "somebody runs `replyledger resume`"
+    if case.block.until is None:
+        return Fact("sending is paused", resumed)
+    return Fact(f"sending is paused until {case.at}", f"that time comes, or {resumed}")
 
 
 def _token(case: _Case) -> Fact:
     if case.state.token is not None:
         return Fact("the context token belongs to an older login", f"{_MESSAGE} brings a new one")
-    return Fact("no context token is known", f"{_MESSAGE} brings one")
+    if case.state.window is None:
+        return Fact("the peer has not written yet, so no context token is there", "the peer's first message brings one")
+    return Fact("no context token is left", f"{_MESSAGE} brings one")
 
 
 def _request(case: _Case) -> Fact:
     name = case.state.request.request if case.state.request else "another"
-    return Fact(f"request {name} is open, and a peer has one at a time", "its outcome")
+    return Fact(f"request {name} is open, and a peer has one at a time", "the outcome of that request is known")
 
 
 def _retry(case: _Case) -> Fact:
-    return Fact("the last try provably never left", f"the next try at {case.at}")
+    return Fact("the last try provably never left", f"the next try is due, at {case.at}")
 
 
 _FACTS: Mapping[Reason, Callable[[_Case], Fact]] = {
-    "nothing_waits": lambda _: Fact("nothing waits", "the next output"),
+    "nothing_waits": lambda _: Fact("nothing waits", "there is a next output"),
     "open_request": _request,
-    "no_login": lambda _: Fact("the account has never logged in", "`replyledger login`"),
-    "login_lost": lambda _: Fact("the channel says that the login is gone", "a new `replyledger login`"),
+    "no_login": lambda case: Fact("nobody has ever logged in to the account", login_command(case.view.account)),
+    "login_lost": lambda case: Fact("the channel says that the login is gone", login_command(case.view.account)),
     "paused": _paused,
     "no_token": _token,
     "retry_later": _retry,
@@ -129,13 +195,6 @@ _FACTS: Mapping[Reason, Callable[[_Case], Fact]] = {
     "quota_spent": _spent,
     "share_spent": _share,
     "reserved_for_answers": _reserved,
-    "held_until_message": lambda _: Fact(
-        "an earlier part was refused, or nobody can say whether it arrived; later parts hold to keep the order",
-        _MESSAGE,
-    ),
-    "pace": lambda case: Fact("the account paces its sends", f"its place at {case.at}" if case.at else "its place"),
+    "held_until_message": lambda _: HELD,
+    "pace": lambda case: Fact("the account paces its sends", f"its place comes{f' at {case.at}' if case.at else ''}"),
 }
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from actors.deciding.facts import fact_of, lane_of
+from actors.deciding.facts import DROPPED, SKIPPED, UNCONFIRMED, cut, fact_of, lane_of, login_command, unknown
 from actors.deciding.gate import LaneName, lane_block, next_lane
 from actors.deciding.view import Block, BotView
 from actors.gateway import views
@@ -18,25 +18,6 @@ from events.stories import OutputStory
 from events.streams import Address
 
 LANES: dict[LaneName, views.Lane] = {"remainders": "remainder", "answers": "answer", "pushes": "push"}
-
-SKIPPED = {
-    "blank": "its text is blank",
-    "failed": "the turn failed",
-    "origin_excluded": "turns of this origin are kept out by push_origins",
-    "no_share": "the policy has no share for pushes",
-}
-DROPPED = {
-    "backlog_full": "newer outputs pushed it out of the backlog",
-    "expired": "it waited longer than the backlog's age, and a newer output was there",
-    "merged_out": "it did not fit beside newer outputs into the one message that was delivered",
-    "beyond_parts": "the answer was longer than its number of parts",
-    "remainder_expired": "the rest of the answer waited for the peer's next message longer than the window's length",
-    "set_aside": "the channel refused it for what it is",
-    "operator": "an operator dropped it",
-    "text_gone": "its text had expired or was erased",
-    "blank": "nothing of it is left to see",
-    "not_delivered": "it turned out not to have arrived",
-}
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +49,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
         return ("about to leave", self.now) if block is None else (self.sentence(block), block.until)
 
     def sentence(self, block: Block) -> str:
-        """A block in one sentence, with what frees it."""
-        fact = fact_of(block, self.state, self.view, self.now, self.show)
-        return f"{fact.what}; freed by {fact.frees}"
+        """A block in one sentence, with what ends it."""
+        return fact_of(block, self.state, self.view, self.now, self.show).sentence
 
     def blocked(self) -> tuple[str, Millis | None]:
         """Why the peer's first waiting thing waits; ("", None) when nothing waits."""
@@ -83,16 +63,16 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def held_by(life: views.AccountState, address: Address) -> str:
-    """What an account's state keeps from leaving, and what frees it."""
+    """What an account's state keeps from leaving, and what ends that."""
     match life:
         case "stopped" | "failed":
-            return f"{address} is {life}; freed by `replyledger accounts start {address}`"
+            return f"{address} is {life}; it waits until somebody runs `replyledger accounts start {address}`"
         case "starting":
-            return f"{address} is starting; freed by the end of its start"
+            return f"{address} is starting; it waits until that is done"
         case "fenced":
-            return f"a newer instance has {address}; freed there"
+            return f"a newer instance has {address}; it waits until that one sends it"
         case "login_needed":
-            return f"nobody is logged in to {address}; freed by `replyledger login {address.channel}`"
+            return f"nobody is logged in to {address}; it waits until {login_command(address.bot)}"
         case "running" | "login_lost":
             return ""
 
@@ -151,14 +131,11 @@ def dead_standing(dead: Dead) -> tuple[views.State, str]:
         case "dropped":
             return "dropped", DROPPED.get(dead.reason, dead.reason)
         case "cut":
-            return (
-                "delivered",
-                f"its first {dead.output.start} of {dead.output.total} bytes were delivered; the rest is retrievable",
-            )
+            return "delivered", cut(dead.output.start, dead.output.total)
         case "unconfirmed":
-            return "unconfirmed", "the channel took it without a message id: nothing proves that it is shown"
+            return "unconfirmed", UNCONFIRMED
         case "unknown":
-            return "unknown", f"nobody can say whether it arrived ({dead.reason}); it is charged and not sent again"
+            return "unknown", unknown(dead.reason)
         case "erased":
             return "erased", "its text was erased"
 
@@ -166,17 +143,16 @@ def dead_standing(dead: Dead) -> tuple[views.State, str]:
 def story_standing(story: OutputStory) -> tuple[views.State, str]:
     """(state, reason) of an output by its history."""
     known = {"skipped": SKIPPED, "dropped": DROPPED}.get(story.fate, _FATES)
-    if story.cut:
-        reason = f"{story.delivered_bytes} of its {story.total} bytes were delivered; the rest is retrievable"
-    else:
-        reason = known.get(story.reason or story.fate, story.reason)
+    reason = (
+        cut(story.delivered_bytes, story.total) if story.cut else known.get(story.reason or story.fate, story.reason)
+    )
     return story.fate, reason
 
 
 _FATES = {
     "delivered": "it was delivered",
-    "unconfirmed": "the channel took it without a message id: nothing proves that it is shown",
-    "unknown": "nobody can say whether it arrived; it is charged and not sent again",
+    "unconfirmed": UNCONFIRMED,
+    "unknown": unknown(""),
     "erased": "its text was erased",
 }
 

@@ -187,6 +187,7 @@ class Service:
         reason, earliest = room.blocked()
         return views.PeerView(
             peer=room.address,
+            stream=place.stream,
             name="",
             access=_access(room, peer == account.owner),
             session=state.session,
@@ -197,6 +198,7 @@ class Service:
             dead=len(state.dead),
             open_request=state.request.request if state.request else "",
             open_turn=state.turn.turn_id if state.turn else "",
+            agent=state.turn.agent if state.turn else "",
             paused_until=room.view.paused_until,
             reason=reason,
             earliest=earliest,

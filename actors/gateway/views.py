@@ -112,6 +112,7 @@ class PeerView(View, frozen=True, kw_only=True):
     """A peer, its room and what waits for it."""
 
     peer: str
+    stream: str  # its pseudonym, by which the gateway's own log lines name it
     name: str
     access: Access
     session: str  # "" = bound to none
@@ -122,6 +123,7 @@ class PeerView(View, frozen=True, kw_only=True):
     dead: int  # outputs that can be listed by `dead list`
     open_request: str  # the request in flight, or ""
     open_turn: str  # the turn that an agent has to answer, or ""
+    agent: str  # which agent has that turn, "" = none
     paused_until: Millis | None  # 0 = not paused, None = until resumed
     reason: str  # why what waits does, "" if nothing does
     earliest: Millis | None
@@ -255,7 +257,7 @@ class AccountView(View, frozen=True, kw_only=True):
     mode: Literal["enforce", "observe"]
     paused_until: Millis | None  # 0 = not paused
     peers: int
-    waiting: int
+    waiting: int  # peers for whom something waits: an output, or a message that has no answer yet
     last_poll_at: Millis | None
 
 

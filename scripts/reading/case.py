@@ -68,15 +68,10 @@ class Case:
                 "It waits, and nothing blocks it: it leaves as soon as the gateway runs and its lane's turn comes.",
             )
         fact = fact_of(block, state, view, self.now, self.show)
-        return block.reason, block.until, f"It waits: {fact.what}. What would free it: {fact.frees}."
+        return block.reason, block.until, f"It waits: {fact.what}. That ends when {fact.ends}."
 
 
 def listed(names: list[str]) -> str:
     """The first few, and how many more there are."""
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     return ", ".join(names[:NAMED_MAX]) + more
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """`1 reply`, `3 replies`."""
-    return f"{number} {one if number == 1 else many}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.peer import agenda_of
+from actors.text.counts import counted
 from events.base import Recorded
 from events.bot import BotState
 from events.peer import SessionBound, SessionUnbound
@@ -92,7 +93,7 @@ def _verdict_text(proof: Proof) -> str:
         if proof.findings == 0
         else f"{proof.findings} findings"
     )
-    return f"{proof.rows} events in {proof.streams} streams, {found}{extends}\n{proof.root}"
+    return f"{counted(proof.rows, 'event', 'events')} in {counted(proof.streams, 'stream', 'streams')}, {found}{extends}\n{proof.root}"
 
 
 async def print_differences(reader: Reader, printer: Printer) -> int:

@@ -12,13 +12,13 @@ import msgspec
 from actors.deciding.facts import fact_of
 from actors.deciding.gate import Lane, next_lane
 from actors.deciding.view import Block, BotView
+from actors.text.counts import counted
 from events import quota
 from events.backlog import Output
 from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer_state import PeerState
 from scripts.printing import Printer
-from scripts.reading.case import counted
 from scripts.reading.names import Names, find_peer, read_names
 from scripts.reading.world import World, events_of, fold, view_of
 from store.log import Reader
@@ -199,7 +199,7 @@ def _sentence(lane: Lane | Block, state: PeerState, view: BotView, now: Millis, 
             f" (enforce mode would wait: {lane.lifted})" if lane.lifted else ""
         )
     fact = fact_of(lane, state, view, now, show)
-    return fact.what if lane.reason == "nothing_waits" else f"{fact.what}; freed by {fact.frees}"
+    return fact.what if lane.reason == "nothing_waits" else fact.sentence
 
 
 def describe(report: PeerReport, fact: str, printer: Printer) -> str:
@@ -212,7 +212,7 @@ def describe(report: PeerReport, fact: str, printer: Printer) -> str:
             f"  token     {'known' if report.token else 'none'}",
             f"  backlog   {_list(report.backlog)}",
             f"  answers   {_list(report.answers)}; remainders {_list(report.remainders)}",
-            f"  turn      {report.open_turn or 'none open'}; {report.inbox} messages wait",
+            f"  turn      {report.open_turn or 'none open'}; {counted(report.inbox, 'message waits', 'messages wait')}",
             f"  request   {report.open_request or 'none open'}",
             f"  blocked   {fact}",
         )

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.deciding.chat import NOT_FOR_PEERS
+from actors.deciding.facts import DROPPED, SKIPPED
+from actors.text.counts import counted
 from actors.text.moments import show_span
 from events.base import Millis
 from events.bot import BotStarted, BotStopped
+from events.peer_sends import TURN_WAITS
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
 from scripts.asking.sends import carried_into, outcome, slot, spent
 from scripts.reading.case import Case, listed
@@ -49,13 +53,18 @@ def _by(turn: TurnStory) -> str:
 def _agents(case: Case, turn: TurnStory) -> Iterator[str]:
     show = case.show
     if not turn.agents and turn.status == "open":
-        yield "No agent has it: it waits until one connects. What would free it: an agent."
+        yield "No agent has it: it waits until one connects."
     for number, (at, agent) in enumerate(turn.agents):
         waited = f" after {show_span(at - turn.at)}" if at - turn.at >= 1_000 else ""
         again = ", offered again under the same turn id" if number else ""
-        yield f"Agent {agent} got it at {show(at)}{waited}{again}."
+        if agent:
+            yield f"Agent {agent} got it at {show(at)}{waited}{again}."
+        else:
+            yield f"That agent did not come back; since {show(at)} it waited for the next one."
     told = [
-        r for r in case.told.requests.values() if r.kind == "notice" and turn.at <= r.at <= (turn.ended_at or case.now)
+        r
+        for r in case.told.requests.values()
+        if r.kind == "notice" and r.notice in ("", TURN_WAITS) and turn.at <= r.at <= (turn.ended_at or case.now)
     ]
     for notice in told[:1]:
         yield f"Its sender was told once that it waits, at {show(notice.at)} (request {notice.request}, slot {slot(notice)})."
@@ -117,44 +126,34 @@ def _tell_sent(case: Case, story: OutputStory, request: RequestStory, spells: li
     yield f"{spent(request)} {outcome(case, request)}"
 
 
-_SKIPS = {
-    "blank": "its text is blank, and blank outputs are not sent",
-    "failed": "the turn failed without a text of its own",
-    "origin_excluded": "the account does not push turns of this origin (push_origins)",
-}
-
-_DROPS = {
-    "backlog_full": "the backlog was full and it was the oldest",
-    "expired": "it had waited too long, and newer outputs were there",
-    "merged_out": "newer outputs filled the one reply that their merge may spend",
-    "beyond_parts": "an answer has at most so many parts",
-    "remainder_expired": "its rest waited longer than a window lasts",
-    "set_aside": "the channel refused it again, so it made room for the next",
-    "operator": "an operator dropped it",
-    "no_share": "its smallest form can never fit the share",
-    "not_delivered": "it turned out that its request never arrived",
-}
-
-
 def _tell_end(case: Case, story: OutputStory) -> Iterator[str]:
-    since = case.show(story.at)
-    again = f"its text can be had by `replyledger dead retry {story.output}` or /more in the chat"
+    since, again = case.show(story.at), _again(story)
+    dropped = DROPPED.get(story.reason, story.reason)
     match story.fate:
         case "skipped":
-            yield f"It was skipped at {since}: {_SKIPS.get(story.reason, story.reason)}. Its text is kept for `dead list`."
+            yield f"It was skipped at {since}: {SKIPPED.get(story.reason, story.reason)}{again}."
         case "dropped":
-            yield f"It was dropped at {since}: {_DROPS.get(story.reason, story.reason)}; {again}."
+            yield f"It was dropped at {since}: {dropped}{again}."
         case "erased":
             yield f"Its text was {'erased' if story.reason == 'erased' else 'too old and erased'} at {since}, before it left."
         case "delivered" if story.cut:
-            why = f" ({_DROPS.get(story.reason, story.reason)})" if story.reason else ", for a push is one part at most"
-            yield f"It is delivered, cut: {story.delivered_bytes} of {story.total} bytes arrived{why}; {again}."
+            why = f" ({dropped})" if story.reason else ", for a push is one part at most"
+            yield f"It is delivered, cut: {story.delivered_bytes} of {story.total} bytes arrived{why}{again}."
         case "delivered":
             yield "It is delivered, whole."
         case "unconfirmed" | "unknown":
-            yield f"It is {story.fate}, listed by `dead list`; {again}."
+            yield f"It is {story.fate}, listed by `dead list`{again}."
         case "requested" | "queued":
             yield "It is on its way."
+
+
+def _again(story: OutputStory) -> str:
+    """How its text can still be had, as half a sentence; nothing of it is left once it was erased."""
+    if story.body_erased_at is not None or not story.body or story.reason == "blank":
+        return ""
+    in_the_chat = story.fate in ("dropped", "delivered") and story.reason not in NOT_FOR_PEERS
+    by = f"`replyledger dead retry {story.output}`" + (" or /more in the chat" if in_the_chat else "")
+    return f"; its text can be had by {by}"
 
 
 def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
@@ -181,6 +180,7 @@ def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
     else:
         yield "It waits to become a turn: one turn of a peer is open at a time."
 
+
 def _carried_replies(case: Case, story: MessageStory) -> Iterator[str]:
     if carried := carried_into(case, story):
         replies = counted(len(carried), "reply was", "replies were")
@@ -189,7 +189,6 @@ def _carried_replies(case: Case, story: MessageStory) -> Iterator[str]:
             f"The channel cannot have had it before {case.show(story.not_before)}; what was still open then, or settled later, may"
             " have come after it."
         )
-
 
 
 def tell_instance(case: Case, name: str) -> Iterator[str]:

@@ -73,7 +73,8 @@ class Watch:
         fact = self._fact(now)
         current = self._current
         if current is not None and fact is not None and current.reason == fact[0]:
-            self._current = msgspec.structs.replace(current, end=now, fact=fact[1])
+            lasted = by is None and now > current.end  # what was so between two events of one instant is worth no word
+            self._current = msgspec.structs.replace(current, end=now, fact=fact[1] if lasted else current.fact)
             return
         if current is not None:
             self.spells.append(msgspec.structs.replace(current, end=now, ended_by=by, over=True))

@@ -51,7 +51,8 @@ def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
 
 
 def view_of(state: BotState, account: str, stream: str, now: Millis) -> BotView:
-    """What a peer's decisions would see of a bot, as far as the log tells: it does not know which agents are connected."""
+    """What a peer's decisions would see of a bot, as far as the log tells. It does not know which agents are connected: with one, no
+    notice is claimed to be due that a gateway with an agent would not give."""
     return BotView(
         account=account,
         epoch=state.epoch,
@@ -60,6 +61,7 @@ def view_of(state: BotState, account: str, stream: str, now: Millis) -> BotView:
         policy=state.policy,
         policy_id=state.policy_id,
         paused_until=bot.paused_until(state, stream, now),
+        agents=1,
     )
 
 

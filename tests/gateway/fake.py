@@ -153,6 +153,7 @@ class FakeGateway:
     def _peer(self, address: str) -> views.PeerView:
         return views.PeerView(
             peer=address,
+            stream=f"peer-{len(address):032x}",
             name="[bold]Alice[/bold]\x1b[31m",
             access="owner",
             session=self.known[address],
@@ -163,6 +164,7 @@ class FakeGateway:
             dead=len(self.dead_texts),
             open_request="",
             open_turn="",
+            agent="",
             paused_until=0,
             reason=REASON,
             earliest=None,

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from actors.gateway.receipts import DROPPED, SKIPPED, dead_standing, held_by, story_standing
+from actors.deciding.facts import DROPPED, SKIPPED
+from actors.gateway.receipts import dead_standing, held_by, story_standing
 from actors.gateway.views import FINAL, AccountState, State
 from events.backlog import Dead, Fate, Output
 from events.stories import OutputStory
@@ -69,10 +70,10 @@ def test_history_and_state_tell_the_same(state: State) -> None:
 
 
 @pytest.mark.parametrize("state", get_args(AccountState))
-def test_an_account_that_holds_everything_says_what_frees_it(state: AccountState) -> None:
+def test_an_account_that_holds_everything_says_what_ends_that(state: AccountState) -> None:
     sentence = held_by(state, Address("weixin", "main"))
     if state in ("running", "login_lost"):
         assert sentence == "", "each peer has a reason of its own"
     else:
         assert "weixin:main" in sentence
-        assert "freed" in sentence
+        assert "; it waits until " in sentence

@@ -58,7 +58,7 @@ async def test_a_wait_ends_with_its_time(stage: Stage) -> None:
     delivery = await stage.send("news")
     receipt = await stage.service.delivery(delivery, 10)
     assert (receipt.state, receipt.settled_at) == ("queued", None)
-    assert "no context token is known" in receipt.reason
+    assert "no context token is there" in receipt.reason
     assert stage.service._waiters == {}
 
 
@@ -204,7 +204,7 @@ async def test_the_receipt_of_every_fate(stage: Stage) -> None:
         "the channel refused it for what it is",
     )
     state, reason = await outcome("e" * 200, Accepted(message_id="m"))
-    assert (state, "of its 200 bytes were delivered; the rest is retrievable" in reason) == ("delivered", True)
+    assert (state, "of 200 bytes were delivered; the rest is retrievable" in reason) == ("delivered", True)
 
 
 async def test_what_is_on_its_way_says_so(stage: Stage) -> None:
@@ -216,7 +216,9 @@ async def test_what_is_on_its_way_says_so(stage: Stage) -> None:
     assert (receipt.state, receipt.reason) == ("requested", "it is on its way; its outcome is not known yet")
     receipt = await stage.service.delivery(second)
     assert receipt.state == "queued"
-    assert receipt.reason.endswith("is open, and a peer has one at a time; freed by its outcome")
+    assert receipt.reason.endswith(
+        "is open, and a peer has one at a time; it waits until the outcome of that request is known"
+    )
 
 
 async def test_a_receipt_survives_what_the_state_forgets(log: Log, stages: Stages) -> None:
@@ -242,7 +244,10 @@ async def test_an_account_is_paused_and_resumed(stage: Stage) -> None:
     assert (paused.scope, paused.until) == ("main", None)
     delivery = await stage.send("news")
     receipt = await stage.service.delivery(delivery)
-    assert (receipt.state, receipt.reason) == ("queued", "sending is paused; freed by `replyledger resume`")
+    assert (receipt.state, receipt.reason) == (
+        "queued",
+        "sending is paused; it waits until somebody runs `replyledger resume`",
+    )
     assert (await stage.service.peer("weixin:main")).paused_until is None
     assert (await stage.service.resume(ResumeOrder(scope="weixin:main"))).until == 0
     assert (await stage.final(delivery)).state == "delivered"
@@ -311,7 +316,7 @@ async def test_while_an_account_is_stopped_everything_can_be_read(stage: Stage) 
     peer = await stage.service.peer("weixin:main")
     assert (peer.waiting, peer.quota, peer.share) == (1, before.quota, before.share)
     assert (peer.reason, peer.earliest) == (
-        "weixin:main is stopped; freed by `replyledger accounts start weixin:main`",
+        "weixin:main is stopped; it waits until somebody runs `replyledger accounts start weixin:main`",
         None,
     )
     assert len(await stage.service.peers()) == 2

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from actors.deciding.facts import HELD, UNCONFIRMED
 from actors.gateway.tidings import Tiding, Tidings
+from actors.gateway.views import State
 from events.backlog import Output
 from events.base import Carried, Event, Kind, Recorded
 from events.peer import (
@@ -16,6 +19,7 @@ from events.peer import (
     SendRequested,
     SendSucceeded,
     SendUnknown,
+    UnknownResolved,
 )
 
 WHOLE = Carried(output="d-1", start=0, end=4, total=4)
@@ -80,6 +84,69 @@ def test_a_push_that_was_cut_is_over_and_an_answer_goes_on(kind: Kind, told: lis
     tidings = Tidings()
     tell(tidings, requested(FIRST, kind=kind))
     assert tell(tidings, SendSucceeded(request="r-1", message_id="m")) == told
+
+
+UNSURE = "nobody can say whether it arrived (no answer came in time); it is charged and not sent again"
+LOST = SendUnknown(request="r-1", settled_at=1, reason="timeout")
+
+
+@pytest.mark.parametrize(
+    ("carried", "resolved", "told"),
+    [
+        (
+            WHOLE,
+            UnknownResolved(request="r-1", delivered=True, message_id="m"),
+            ("d-1", "delivered", "it was delivered"),
+        ),
+        (
+            FIRST,
+            UnknownResolved(request="r-1", delivered=True, message_id="m"),
+            ("d-2", "delivered", "its first 4 of 8 bytes were delivered; the rest is retrievable"),
+        ),
+        (WHOLE, UnknownResolved(request="r-1", delivered=True), ("d-1", "unconfirmed", UNCONFIRMED)),
+        (
+            WHOLE,
+            UnknownResolved(request="r-1", delivered=False),
+            ("d-1", "dropped", "it turned out not to have arrived"),
+        ),
+    ],
+)
+def test_what_becomes_known_of_an_unknown_one_is_told_once(
+    carried: Carried, resolved: UnknownResolved, told: tuple[str, State, str]
+) -> None:
+    tidings = Tidings()
+    tell(tidings, requested(carried))
+    assert tell(tidings, LOST) == [Tiding(carried.output, "unknown", UNSURE)]
+    assert tell(tidings, resolved) == [Tiding(*told)]
+    assert tell(tidings, resolved) == []
+
+
+def test_an_answer_of_which_a_part_is_unknown_waits_and_is_unknown_at_its_end_until_that_is_known() -> None:
+    tidings = Tidings()
+    tell(tidings, requested(FIRST, kind="answer"))
+    assert tell(tidings, LOST) == [Tiding("d-2", "queued", HELD.sentence)], "its rest still waits"
+    last = msgspec.structs.replace(requested(LAST, kind="answer"), request="r-2")
+    assert [t.state for t in tell(tidings, last)] == ["requested"]
+    assert tell(tidings, SendSucceeded(request="r-2", message_id="m")) == [Tiding("d-2", "unknown", UNSURE)]
+    resolved = UnknownResolved(request="r-1", delivered=True, message_id="m0")
+    assert tell(tidings, resolved) == [Tiding("d-2", "delivered", "it was delivered")]
+
+
+def test_an_answer_whose_part_is_unconfirmed_goes_on_and_ends_as_unconfirmed() -> None:
+    tidings = Tidings()
+    tell(tidings, requested(FIRST, kind="answer"))
+    assert tell(tidings, SendSucceeded(request="r-1")) == []
+    tell(tidings, msgspec.structs.replace(requested(LAST, kind="answer"), request="r-2"))
+    assert tell(tidings, SendSucceeded(request="r-2", message_id="m")) == [Tiding("d-2", "unconfirmed", UNCONFIRMED)]
+
+
+def test_what_is_sent_anew_is_what_its_new_try_comes_to() -> None:
+    tidings = Tidings()
+    tell(tidings, requested(WHOLE))
+    tell(tidings, LOST)
+    tell(tidings, msgspec.structs.replace(requested(WHOLE), request="r-2"))
+    assert [t.state for t in tell(tidings, SendSucceeded(request="r-2", message_id="m"))] == ["delivered"]
+    assert tell(tidings, UnknownResolved(request="r-1", delivered=False)) == []
 
 
 def test_what_never_leaves() -> None:

@@ -49,11 +49,11 @@ async def test_turns_and_receipts_pass(stage: Stage) -> None:
     line = await stage.account()
     await line.hear("question")
     desk = desk_of(stage)
-    accepted = await done(desk.accept(TurnOffer(to="weixin:main", turn_id="t1", text="news")))
+    accepted = await done(desk.accept(TurnOffer(to="weixin:main", turn_id="t1", text="news"), "a"))
     receipt = await done(desk.delivery(accepted.deliveries[0].delivery))
     assert receipt.turn_id == "t1"
     with pytest.raises(UnknownPeer):
-        await done(desk.accept(TurnOffer(to="weixin:main:zoe", text="news")))
+        await done(desk.accept(TurnOffer(to="weixin:main:zoe", text="news"), "a"))
 
 
 async def test_peers_of_every_account_are_asked_by_stream(stage: Stage) -> None:

@@ -151,7 +151,8 @@ TABLE: list[Row] = [
         "delivered",
         "",
         [
-            "it waited 1 h 2 min: no context token is known; until, at 2025-06-15 16:08:40 UTC, message m1 brought",
+            "it waited 1 h 2 min: the peer has not written yet, so no context token is there;",
+            "until, at 2025-06-15 16:08:40 UTC, message m1 brought",
             f"merged with {delivery_id(ANN, 't2')}, {delivery_id(ANN, 't3')} into one reply",
             "because message m1 brought a new context token",
             "share 1 of 3",
@@ -163,7 +164,7 @@ TABLE: list[Row] = [
         "t4",
         "queued",
         "share_spent",
-        ["the share of pushes is spent: 3 of 3 in 24 h", "next message after 2025-06-16 16:06:40 UTC"],
+        ["the share of pushes is spent: 3 of 3 in 24 h", "the peer writes after 2025-06-16 16:06:40 UTC"],
     ),
     (
         "the share is spent, and rolls inside an open window",
@@ -187,7 +188,7 @@ TABLE: list[Row] = [
         "t1",
         "queued",
         "no_token",
-        ["no context token is known", "the peer's next message brings one"],
+        ["the peer has not written yet, so no context token is there. That ends when the peer's first message brings one"],
     ),
     (
         "a send fails on a stale token",
@@ -195,7 +196,12 @@ TABLE: list[Row] = [
         "t1",
         "queued",
         "no_token",
-        ["request r1", "It spent nothing", "refused with the token it had, which was dropped", "next message brings one"],
+        [
+            "request r1",
+            "It spent nothing",
+            "refused with the token it had, which was dropped",
+            "no context token is left. That ends when the peer's next message brings one",
+        ],
     ),
     (
         "after a stale token, the next message",
@@ -203,7 +209,7 @@ TABLE: list[Row] = [
         "t1",
         "delivered",
         "",
-        ["it waited 1 h: no context token is known", "in request r2, because message m2 brought a new context token"],
+        ["it waited 1 h: no context token is left", "in request r2, because message m2 brought a new context token"],
     ),
     (
         "one output longer than a part",
@@ -219,7 +225,7 @@ TABLE: list[Row] = [
         "t1",
         "skipped",
         "",
-        ["ended as failed", "skipped", "the turn failed without a text of its own"],
+        ["ended as failed", "skipped", "the turn failed"],
     ),
     (
         "a degraded turn with text",
@@ -235,7 +241,7 @@ TABLE: list[Row] = [
         "t1",
         "skipped",
         "",
-        ["its text is blank", "dead list"],
+        ["It was skipped at", "its text is blank."],
     ),
     (
         "an origin that is not pushed",
@@ -251,7 +257,7 @@ TABLE: list[Row] = [
         "t3",
         "queued",
         "reserved_for_answers",
-        ["the last 1 reply of the window is kept for 1 open turn", "the end of the open turn"],
+        ["the last reply of the window is kept for the answer that the peer waits for", "when that answer is given"],
     ),
     (
         "an answer longer than the quota has left",
@@ -315,16 +321,16 @@ TABLE: list[Row] = [
         "t2",
         "queued",
         "open_request",
-        ["request r1 is open, and a peer has one at a time", "its outcome"],
+        ["request r1 is open, and a peer has one at a time", "That ends when the outcome of that request is known"],
     ),
-    ("the 21st output", flooded, "t1", "dropped", "", ["the backlog was full and it was the oldest", "dead retry"]),
+    ("the 21st output", flooded, "t1", "dropped", "", ["newer outputs pushed it out of the backlog", "dead retry"]),
     (
         "an output over an hour old",
         lambda: Streams().start().complete("t1").complete("t2").wait(HOUR).drop("t1", "expired"),
         "t1",
         "dropped",
         "",
-        ["waited too long, and newer outputs were there", "dead retry"],
+        ["it waited longer than the backlog's age, and a newer output was there", "dead retry"],
     ),
     (
         "left out of a merge",
@@ -332,7 +338,7 @@ TABLE: list[Row] = [
         "t1",
         "dropped",
         "",
-        ["newer outputs filled the one reply"],
+        ["it did not fit beside newer outputs into the one message that was delivered"],
     ),
     (
         "4000 bytes",
@@ -348,7 +354,7 @@ TABLE: list[Row] = [
         "t1",
         "open",
         "",
-        ["No agent has it", "What would free it: an agent"],
+        ["No agent has it: it waits until one connects"],
     ),
     (
         "the same message, asked by the channel's id",
@@ -431,7 +437,7 @@ TABLE: list[Row] = [
         "t1",
         "queued",
         "retry_later",
-        ["provably never left", "the next try at 2025-06-15 15:07:40 UTC"],
+        ["provably never left", "the next try is due, at 2025-06-15 15:07:40 UTC"],
     ),
     (
         "observe mode",

@@ -171,7 +171,7 @@ def test_replay_and_its_caches(run: Run, home: Path) -> None:
     edit(home, "DELETE FROM agenda")
     code, out, err = run("replay", "--verify", "--json")
     assert (code, rows(out)[-1]["cache"]) == (1, "agenda")
-    assert "differ from the events in 1 places" in err
+    assert "differ from the events in 1 place\n" in err
 
 
 OPEN_TURN = Streams().start().message("m1").begin("t1", "m1")

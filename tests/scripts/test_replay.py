@@ -51,7 +51,7 @@ async def test_text_names_window_end_with_zone_and_what_blocks() -> None:
     await replay(await log_of(share_spent()), ReplayOptions(now=NOON + HOUR), paper)
     assert "3 of 10 spent; window 1, opened by m1, ends 2025-06-16 15:06:24 UTC" in paper.text
     assert "share     3 of 3 spent; rolls 2025-06-16 15:07:40 UTC" in paper.text
-    assert "freed by the peer's next message after 2025-06-16 15:07:40 UTC" in paper.text
+    assert "it waits until the peer writes after 2025-06-16 15:07:40 UTC" in paper.text
     assert paper.talked == "1 peer, 1 bot, up to position 15\n"
 
 

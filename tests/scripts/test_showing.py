@@ -4,11 +4,13 @@ import asyncio
 import os
 import pty
 import sys
+from typing import Any
 
+import msgspec
 import pytest
 
-from actors.gateway.views import QuotaView, ShareView
-from scripts import showing
+from actors.gateway.views import Forecast, PeerView, QuotaView, ShareView
+from scripts import peers, showing
 from scripts.options import Options
 from tests.gateway.fake import NOW
 from tests.scripts.console import Console
@@ -70,3 +72,63 @@ async def test_a_terminal_gets_colours_unless_it_wants_none(console: Console, no
     os.close(master)
     assert b"weixin:main" in shown
     assert (b"\x1b[1m" in shown) is colored
+
+
+def peer(**changes: Any) -> PeerView:
+    view = PeerView(
+        peer="weixin:main:ann",
+        stream="peer-0123456789abcdef",
+        name="",
+        access="owner",
+        session="",
+        quota=QuotaView(left=10, of=10, ends_at=NOW),
+        share=ShareView(used=0, of=3),
+        token=True,
+        waiting=1,
+        dead=1,
+        open_request="",
+        open_turn="",
+        agent="",
+        paused_until=0,
+        reason="",
+        earliest=None,
+        last_message_at=NOW,
+        last_send_at=None,
+    )
+    return msgspec.structs.replace(view, **changes)
+
+
+def test_one_is_one_and_a_peer_has_the_name_that_log_lines_use() -> None:
+    text = peers.whole(Paper(), peer())
+    assert "1 output waits, 1 is dead; a context token is there" in text
+    assert "named peer-0123456789abcdef in logs" in text
+    assert "2 outputs wait, 0 are dead; no context token is there" in peers.whole(
+        Paper(), peer(waiting=2, dead=0, token=False)
+    )
+
+
+@pytest.mark.parametrize(("agent", "said"), [("", "it waits for an agent"), ("ada", "agent ada has it")])
+def test_an_open_turn_is_said_to_be_with_an_agent_only_if_it_is(agent: str, said: str) -> None:
+    view = peer(open_turn="t-1", agent=agent)
+    assert f"turn t-1 is open: {said}" in peers.whole(Paper(), view)
+    assert peers.cells(Paper(), view)[-1] == f"turn t-1 is open: {said}"
+
+
+def test_earliest_is_a_time_or_refers_to_what_is_waited_for_and_is_left_out_where_nothing_waits() -> None:
+    forecast = Forecast(
+        peer="weixin:main:ann",
+        would="skip",
+        reason="its text is blank",
+        earliest=None,
+        replies=1,
+        quota_before=QuotaView(left=7, of=10),
+        quota_after=QuotaView(left=6, of=10),
+        share_before=ShareView(used=0, of=3),
+        share_after=ShareView(used=1, of=3),
+    )
+    assert "earliest" not in showing.forecast(Paper(), forecast)
+    assert "quota 7 of 10 -> 6 of 10 left; spends 1 reply" in showing.forecast(Paper(), forecast)
+    waits = msgspec.structs.replace(forecast, would="wait")
+    assert "earliest: no time is set: when that happens" in showing.forecast(Paper(), waits)
+    timed = msgspec.structs.replace(forecast, would="wait", earliest=NOW)
+    assert "earliest: 2025-06-15 15:06:40 UTC" in showing.forecast(Paper(), timed)
