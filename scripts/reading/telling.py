@@ -16,7 +16,7 @@ from events.bot import BotStarted, BotStopped
 from events.peer_sends import TURN_WAITS
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
 from scripts.asking.sends import carried_into, outcome, slot, spent
-from scripts.reading.case import Case, listed
+from scripts.reading.case import Case, counted, listed
 from scripts.reading.waiting import Spell, freed
 
 
