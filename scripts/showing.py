@@ -66,7 +66,7 @@ def when(printer: Printer, at: Millis | None, never: str = "-") -> str:
 
 def earliest(printer: Printer, at: Millis | None) -> str:
     """When something may leave; the reason beside it says what it waits for where that is no time."""
-    return when(printer, at, "no time is set: when that happens")
+    return when(printer, at, "when that happens; no time is known")
 
 
 def paused(printer: Printer, until: Millis | None) -> str:

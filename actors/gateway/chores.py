@@ -34,7 +34,7 @@ class Chores:
         await self._acceptance.ask(place, Operate(what="flush", who=who))
 
     async def waiting(self, delivery: str, room_of: RoomOf) -> views.WaitingShown:
-        """A waiting output with its text."""
+        """A waiting output with its text, also while it is on its way."""
         place, name = await self._waiting(delivery, room_of)
         room = await room_of(place)
         output = next(o for o in (*room.state.answers, *room.state.queue) if o.output == name)
@@ -51,6 +51,9 @@ class Chores:
     async def drop(self, deliveries: tuple[str, ...], who: str, room_of: RoomOf) -> views.Gone:
         """Drop waiting outputs, all or none."""
         found = [await self._waiting(d, room_of) for d in deliveries]
+        for place, name in found:
+            if name in (await room_of(place)).state.carried:
+                raise WrongState(f"{name} is on its way; its outcome is not known yet")
         await self._operate("drop", found, who)
         return views.Gone(deliveries=tuple(name for _, name in found))
 
@@ -127,8 +130,6 @@ class Chores:
         room = await room_of(place)
         if not any(o.output == key.delivery for o in (*room.state.answers, *room.state.queue)):
             raise WrongState(f"{key.delivery} does not wait")
-        if key.delivery in room.state.carried:
-            raise WrongState(f"{key.delivery} is on its way; its outcome is not known yet")
         return place, key.delivery
 
     async def _dead(self, delivery: str, room_of: RoomOf) -> tuple[Place, Dead]:

@@ -16,7 +16,7 @@ from events.bot import BotStarted, BotStopped
 from events.peer_sends import TURN_WAITS
 from events.stories import MessageStory, OutputStory, RequestStory, TurnStory
 from scripts.asking.sends import carried_into, outcome, slot, spent
-from scripts.reading.case import Case, counted, listed
+from scripts.reading.case import Case, listed
 from scripts.reading.waiting import Spell, freed
 
 
@@ -156,6 +156,13 @@ def _again(story: OutputStory) -> str:
     return f"; its text can be had by {by}"
 
 
+_REFUSED = {
+    "not_allowed": "its sender may not talk to the bot",
+    "too_many_wait": "too many messages of its sender waited behind it",
+}
+_WORDS = {"more": "/more", "reset": "/reset", "cancel": "/cancel"}
+
+
 def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
     """What a peer's message opened, brought and became."""
     yield f"Message {story.message} of {case.peer} ({story.total} bytes) was received at {case.show(story.at)}."
@@ -172,9 +179,9 @@ def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
         at = listed([case.show(at) for at in story.duplicates])
         yield f"The channel delivered it {times} more, at {at}; that opened no window and started no turn."
     if story.refused:
-        yield f"It went no further: {story.refused}."
+        yield f"It went no further: {_REFUSED.get(story.refused, story.refused)}."
     elif story.command:
-        yield f"It was a command to the gateway itself: {story.command}."
+        yield f"It was a word to the gateway itself: {_WORDS.get(story.command, story.command)}."
     elif story.turn_id:
         yield f"It became turn {story.turn_id}."
     else:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.deciding.facts import Blocking, Fact, fact_of, gate, lane_of
+from actors.deciding.facts import DROPPED, SKIPPED, Blocking, Fact, fact_of, gate, lane_of
 from actors.deciding.view import BotView
 from actors.text.moments import show_moment
 from events import peer
@@ -139,11 +139,11 @@ def _freed_by(event: Event) -> str:
         case peer.TurnCompleted() | peer.TurnFailed() | peer.TurnCancelled():
             return f"turn {event.turn_id} ended"
         case peer.OperatorActed():
-            return f"{event.who} asked for it ({event.what})"
+            return "the peer asked for more" if event.what == "more" else f"{event.who} asked for it ({event.what})"
         case peer.OutputDropped():
-            return f"it was dropped ({event.reason})"
+            return DROPPED.get(event.reason, f"it was dropped ({event.reason})")
         case peer.OutputSkipped():
-            return f"it was skipped ({event.reason})"
+            return SKIPPED.get(event.reason, f"it was skipped ({event.reason})")
         case peer.BodyErased():
             return "texts were erased"
         case SendingPaused():

@@ -98,6 +98,8 @@ async def test_what_is_on_its_way_cannot_be_dropped(stage: Stage) -> None:
     await stage.until(lambda: line.orders)
     with pytest.raises(WrongState, match="is on its way"):
         await DROP(stage, (delivery,))
+    shown = await stage.service.waiting(delivery)
+    assert (shown.text, shown.output.state) == ("news", "requested"), "what the backlog lists can be shown"
     line.answer(Accepted(message_id="m"))
     assert (await stage.final(delivery)).state == "delivered"
     with pytest.raises(WrongState, match="does not wait"):

@@ -527,5 +527,5 @@ async def test_what_an_operator_dropped_and_put_back_is_told() -> None:
     )
     streams.add(ANN, peer.OperatorActed(who="cli:me", what="retry", outputs=(streams.output("t1"),)))
     text = "\n".join((await told(streams, "t1")).sentences)
-    assert "it was dropped (operator)" in text
+    assert "until, at 2025-06-15 15:06:41 UTC, an operator dropped it" in text
     assert "An operator put it back by `dead retry`" in text

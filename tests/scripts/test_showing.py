@@ -129,6 +129,6 @@ def test_earliest_is_a_time_or_refers_to_what_is_waited_for_and_is_left_out_wher
     assert "earliest" not in showing.forecast(Paper(), forecast)
     assert "quota 7 of 10 -> 6 of 10 left; spends 1 reply" in showing.forecast(Paper(), forecast)
     waits = msgspec.structs.replace(forecast, would="wait")
-    assert "earliest: no time is set: when that happens" in showing.forecast(Paper(), waits)
+    assert "earliest: when that happens; no time is known" in showing.forecast(Paper(), waits)
     timed = msgspec.structs.replace(forecast, would="wait", earliest=NOW)
     assert "earliest: 2025-06-15 15:06:40 UTC" in showing.forecast(Paper(), timed)
