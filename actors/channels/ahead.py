@@ -64,6 +64,12 @@ class Ahead:
         self._forget_old(now)
         return min((span.most for span in self._spans.values()), default=None)
 
+    def read_at(self, dated: Millis | None, read_at: Millis, travels_ms: int) -> Millis:
+        """When an answer of that date can have been read at the latest, if it travelled at most `travels_ms` (our clock): `read_at`,
+        but for one that lay about while our process, or the machine, was stopped."""
+        most = self.most_ms(read_at)
+        return read_at if dated is None or most is None else min(read_at, dated - most + travels_ms)
+
     def _forget_old(self, now: Millis) -> None:
         oldest = now // BUCKET_MS - 1
         self._spans = {bucket: span for bucket, span in self._spans.items() if bucket >= oldest}

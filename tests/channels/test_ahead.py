@@ -42,6 +42,27 @@ def test_the_best_answer_counts(answers: list[tuple[int, int, int]], most: int) 
     assert heard(*answers).most_ms(NOW + 80_000) == most
 
 
+@pytest.mark.parametrize(
+    ("dated", "read", "at"),
+    [
+        (0, 300, 300),
+        (0, 4_000, 4_000),
+        (0, 4_001, 4_000),  # the clocks differ by less than a second, and it travels 5 s at most
+        (0, 180_000, 4_000),
+        (180_000, 180_000, 180_000),
+        (None, 180_000, 180_000),
+    ],
+)
+def test_an_answer_that_lay_about_was_there_by_its_date(dated: int | None, read: int, at: int) -> None:
+    """A process that was stopped for three minutes reads what came at the first second of them."""
+    date = None if dated is None else NOW + dated
+    assert heard((0, 0, 0)).read_at(date, NOW + read, 5_000) == NOW + at
+
+
+def test_without_any_date_an_answer_is_there_when_it_is_read() -> None:
+    assert Ahead().read_at(NOW, NOW + 180_000, 5_000) == NOW + 180_000
+
+
 @pytest.mark.parametrize(("late", "most"), [(2 * BUCKET_MS - 1, 1_000), (2 * BUCKET_MS, None)])
 def test_an_answer_counts_for_its_half_hour_and_the_next(late: int, most: int | None) -> None:
     assert heard((0, 0, 0)).most_ms(NOW + late) == most

@@ -126,7 +126,7 @@ class Life:
         self.gateway.run(self._watch_fence())
 
     async def _watch_fence(self) -> None:
-        if not self.account.fenced:
+        if self.account.view.epoch and not self.account.fenced:  # before its claim nobody can replace it
             try:
                 await self.fence.check()
             except Fenced:

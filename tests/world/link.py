@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from actors.bot import Deliver
 from actors.channels.ahead import Ahead
 from actors.channels.weixin.pacer import Pacer
+from actors.inbox import LATENCY_MS_MAX
 from actors.ports import LISTEN_MS, Credentials, Inbound, LoginGone, Outcome, Polled, Refused, SendOrder, Unknown
 from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.futures import Slot
@@ -60,11 +61,12 @@ class SimInlet:
             self.closed = True
 
     async def _deliver(self, answer: Answer, started_at: Millis) -> None:
+        now = self._life.machine.clock.now()
         polled = Polled(
             messages=tuple(inbound_of(s) for s in answer.messages),
             cursor=answer.cursor,
             started_at=started_at,
-            ended_at=(now := self._life.machine.clock.now()),
+            ended_at=max(started_at, self._ahead.read_at(answer.dated, now, LATENCY_MS_MAX)),
             ahead_ms=self._ahead.most_ms(now),
         )
         await self._life.account.peers.ask(bot_stream(self._life.spec.address), Deliver(polled))

@@ -57,6 +57,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     status: int
     body: bytes
+    dated: Millis | None = None  # what time it was at the server (ms, its clock), None if nobody can tell
 
 
 class Gate:
@@ -146,18 +147,19 @@ class Calls:
                     method, url, data=body, headers=headers, params=query, allow_redirects=False
                 ) as response,
             ):
-                self._learn(response, asked_at)
-                return Answer(status=response.status, body=await _read(response))
+                dated = self._learn(response, asked_at)
+                return Answer(status=response.status, body=await _read(response), dated=dated)
         finally:
             _gate.reset(mark)
 
-    def _learn(self, response: aiohttp.ClientResponse, asked_at: Millis) -> None:
+    def _learn(self, response: aiohttp.ClientResponse, asked_at: Millis) -> Millis | None:
         """What time it is at the server. An error page may be another machine's, and an answer with an age is of an earlier time."""
         if self._clock is None or response.status != HTTPStatus.OK or "Age" in response.headers:
-            return
+            return None
         dated = dated_ms(response.headers.get("Date", ""))
         if dated is not None:
             self.ahead.heard(dated, asked_at, self._clock.now())
+        return dated
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -11,6 +11,7 @@ import msgspec
 from actors.channels.weixin import inbound, shapes, wire
 from actors.channels.weixin.calls import NETWORK_ERRORS, Calls, Gate
 from actors.channels.weixin.wire import HOLD_MS, Trouble, Updates
+from actors.inbox import LATENCY_MS_MAX
 from actors.ports import Fence, LoginGone, Polled
 from actors.runtime.clock import Clock, Ids
 from events.base import Millis
@@ -119,16 +120,17 @@ class WeixinInlet:
                 return None
             how = "no answer" if gate.passed else "no connection"
             return Trouble(kind="connection", detail=f"{how}: {type(error).__name__}")
-        return wire.parse_updates(answer.status, answer.body)
+        found = wire.parse_updates(answer.status, answer.body)
+        return msgspec.structs.replace(found, dated=answer.dated) if isinstance(found, Updates) else found
 
     def _polled(self, updates: Updates, cursor: str, started_at: Millis) -> Polled:
         read = inbound.read(updates)
         if read.malformed:
             log.warning("%s: %d entries of a poll are no messages", self._account, read.malformed)
-        ended_at = self._clock.now()
+        now = self._clock.now()
         self._note(
             polls=self.status.polls + 1,
-            last_poll_at=ended_at,
+            last_poll_at=now,
             consecutive_failures=0,
             last_error="",
             echoes=self.status.echoes + read.echoes,
@@ -138,8 +140,8 @@ class WeixinInlet:
             messages=read.messages,
             cursor=cursor,
             started_at=started_at,
-            ended_at=ended_at,
-            ahead_ms=self._calls.ahead.most_ms(ended_at),
+            ended_at=max(started_at, self._calls.ahead.read_at(updates.dated, now, LATENCY_MS_MAX)),
+            ahead_ms=self._calls.ahead.most_ms(now),
         )
 
     async def _back_off(self, trouble: Trouble) -> None:

@@ -62,6 +62,7 @@ class Updates(msgspec.Struct, frozen=True, kw_only=True):
     not_messages: int  # entries that are no objects
     cursor: str
     hold_ms: int  # how long the server says it holds the next poll
+    dated: Millis | None = None  # what time it was at the server (ms, its clock), None if nobody can tell
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True):

@@ -76,6 +76,25 @@ async def test_a_poll_tells_how_far_the_server_is_ahead(server: Server, opened: 
     assert polling.polled[0].ahead_ms == 6_000
 
 
+async def test_an_answer_that_waited_for_a_stopped_process_proves_no_more_than_its_date(
+    server: Server, opened: Opened
+) -> None:
+    """Dated 2 s after the poll began, read three minutes after: what came meanwhile came, perhaps, right after its date."""
+    room = opened(server.url)
+    server.says("msg/notifystart", Say(headers={"Date": "Mon, 21 Sep 2026 14:13:20 GMT"}))
+    answering = asyncio.Event()
+    dated = {"Date": "Mon, 21 Sep 2026 14:13:22 GMT"}
+    server.says("getupdates", Say(updates("c1", "hi"), headers=dated, headers_after=answering))
+    polling = Polling(room)
+    await server.until(lambda: len(server.to("getupdates")) == 1)
+    room.clock.advance(180_000)
+    answering.set()
+    await room.until(lambda: len(polling.polled) == 1)
+    await polling.stop()
+    polled = polling.polled[0]
+    assert polled.ended_at - polled.started_at == 2_000 - 1_000 + 5_000
+
+
 async def test_each_yield_is_durable_before_the_next_poll(server: Server, opened: Opened) -> None:
     server.says("getupdates", Say(updates("c1", "hi")))
     polling = Polling(opened(server.url))
