@@ -31,6 +31,12 @@ DIED = 70
 REFUSED = 77
 """Exit status when the gateway takes no agent with this token."""
 
+REPLACED = 4409
+"""Close code: a newer connection has this agent's name."""
+
+REPLACED_STATUS = 79
+"""Exit status then."""
+
 SEND_AGAIN = ("busy", "unavailable")
 Frame = dict[str, Any]
 
@@ -47,7 +53,8 @@ class Echo:
         self._retries: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Stay connected until cancelled. Raises InvalidStatus when the gateway refuses the token."""
+        """Stay connected until cancelled. Raises InvalidStatus when the gateway refuses the token, ConnectionClosed when another agent
+        of this name has connected."""
         wait_s = RETRY_S_MIN
         while True:
             try:
@@ -59,7 +66,10 @@ class Echo:
             except InvalidStatus as refusal:
                 if refusal.response.status_code == 401:
                     raise
-            except (OSError, TimeoutError, ConnectionClosed, InvalidHandshake):
+            except ConnectionClosed as closed:
+                if closed.rcvd is not None and closed.rcvd.code == REPLACED:
+                    raise  # another one has our name: to come back would replace it in turn
+            except (OSError, TimeoutError, InvalidHandshake):
                 pass  # the gateway is not there (any more): try again
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_S_MAX)
@@ -198,7 +208,10 @@ def _refused(running: asyncio.Task[None]) -> int:
         running.result()
     except InvalidStatus:
         sys.stderr.write(f"the gateway refuses this agent; is {TOKEN_VARIABLE} right?\n")
-    return REFUSED
+        return REFUSED
+    except ConnectionClosed as closed:
+        sys.stderr.write(f"{closed.reason}\n")
+    return REPLACED_STATUS
 
 
 def main() -> None:

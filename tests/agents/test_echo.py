@@ -14,7 +14,7 @@ import pytest
 
 from actors.deciding.commands import Bind
 from actors.gateway.agents import AGENT_PATH
-from scripts.agents.echo import DIED, REFUSED, lengthened
+from scripts.agents.echo import DIED, REFUSED, REPLACED_STATUS, lengthened
 from tests.agents.loop import WAIT_S, Served, serving
 
 
@@ -121,6 +121,16 @@ async def test_it_sends_again_what_a_busy_gateway_refused() -> None:
         await served.peers.until(lambda: served.peers.turns["peer-ann"].agent == "echo")
         served.peers.failures = [LogBusy(), LogBusy()]  # for `completed`, and for its first repetition
         assert await finished(served) == [("completed", "echo: text of hello")]
+
+
+async def test_an_agent_that_is_replaced_by_one_of_its_name_ends_and_does_not_replace_it_in_turn() -> None:
+    async with serving() as served, echo(served) as first:
+        await first.welcomed()
+        async with echo(served) as second:
+            await second.welcomed()
+            assert await first.ended() == REPLACED_STATUS
+            served.turn("ann", "hello")
+            assert await finished(served) == [("completed", "echo: text of hello")]
 
 
 async def test_tokens() -> None:
