@@ -21,6 +21,7 @@ class Counted:
     window: int
     remainder: bool
     free: bool = False
+    carried: bool = False  # into a later window
     settled: int = FOREVER
 
 
@@ -42,7 +43,7 @@ class Recount:
                 self.generation = event.generation
                 for request in self.requests.values():
                     if not request.free and request.settled >= event.not_before:
-                        request.window = self.windows
+                        request.window, request.carried = self.windows, True
             case SendRequested() as event:
                 self.requests[event.request] = Counted(event.kind, row.at, self.windows, event.remainder)
             case SendSucceeded() as event:
@@ -61,6 +62,10 @@ class Recount:
         """Replies spent of the current window."""
         return sum(1 for r in self.requests.values() if not r.free and r.window == self.windows)
 
+    def carried(self) -> int:
+        """Replies that were charged to a later window than theirs."""
+        return sum(1 for r in self.requests.values() if r.carried and not r.free)
+
     def remainders(self) -> int:
         """Those of them that carried the rest of an earlier answer."""
         return sum(1 for r in self.requests.values() if not r.free and r.window == self.windows and r.remainder)
@@ -75,5 +80,5 @@ class Recount:
 
     def open(self, generation: int, policy: Policy, now: int) -> bool:
         """Whether the peer's last message still allows replies."""
-        ends = self.opened_at + policy.quota_window_ms - policy.client_timeout_ms
+        ends = self.opened_at + policy.quota_window_ms - policy.client_timeout_ms - 5_000
         return self.windows > 0 and self.generation == generation and now < ends

@@ -160,9 +160,13 @@ class World:
 
     def serving(self, name: str = "") -> Gateway | None:
         """The newest gateway that serves an account, "" = all of them; without one, the newest that serves anything."""
-        names = (name,) if name else tuple(self.servers)
-        serve = [g for g in reversed(self.gateways) if g.serving]
-        return next((g for g in serve if all(g.has(n) for n in names)), serve[0] if serve else None)
+        names, newest = (name,) if name else tuple(self.servers), None
+        for gateway in reversed(self.gateways):
+            if gateway.serving:
+                newest = newest or gateway
+                if all(map(gateway.has, names)):
+                    return gateway
+        return newest
 
     def life(self, name: str) -> Life | None:
         """An account in the newest gateway that serves it."""
@@ -258,7 +262,7 @@ class World:
     def _heard(self, name: str, said: Said) -> None:
         server = self.servers[name]
         server.hear(said, self.now)
-        self.checks.oracle.heard(name, said.peer)
+        self.checks.oracle.heard(name, said.peer, token=bool(said.token))
         self.network.stir(server)
         if self.strikes("duplicates", 0.15, self.bag["people"]):
             again = msgspec_replace(said, self.servers[name].new_id())
