@@ -17,12 +17,13 @@ from actors.deciding.draft import Draft, Texts
 from actors.deciding.gate import next_due_at, next_lane
 from actors.deciding.view import Block, BotView, Decision, ResetSession, Send, Withdraw
 from actors.errors import TextsNeeded
-from actors.ports import SEND_WITHIN_MS, SendOrder
+from actors.ports import SendOrder
 from actors.recall import PEERS, recall
 from actors.runtime.actor import Actor
 from actors.text.split import parts
 from events.base import Millis, Recorded
 from events.peer_state import PeerState
+from events.quota import SEND_WITHIN_MS
 from store.errors import Fenced, LogBusy, LogUnusable, VersionConflict
 from store.records import AddressRow, AgendaRow, Appended, Batch, Write
 

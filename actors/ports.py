@@ -15,9 +15,6 @@ from actors.runtime.clock import Clock, Ids
 from events.base import Millis, SendClass
 from events.bot import Policy
 
-SEND_WITHIN_MS = 5_000
-"""Bytes leave within this time of their request's commit, by the boot clock, or not at all."""
-
 LISTEN_MS = 60_000
 """How long after the client's timeout a send may still arrive, because its connection is kept open or its bytes are under way: the
 charge of an unknown one runs from then on."""
@@ -124,8 +121,9 @@ class Inlet(Protocol):
 class Outlet(Protocol):
     """An account's one way out: paces, sends, reports outcomes. Nothing else can send."""
 
-    def earliest(self, stream: str, now: Millis) -> Millis:
-        """When this peer may take the next place in the account's pace; `now` if at once. Keeps the place until shortly after that time."""
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:
+        """When this peer may take the next place in the account's pace; `now` if at once. Keeps the place until shortly after that
+        time, unless somebody only wants to know (`keep` false)."""
         ...
 
     def send(self, order: SendOrder) -> None:

@@ -11,6 +11,9 @@ import msgspec
 from events.base import Kind, Millis, Part
 from events.bot import SHARE_WINDOW_MS_MAX, Policy
 
+SEND_WITHIN_MS = 5_000
+"""Bytes leave within this time of their request's commit, by the boot clock, or not at all."""
+
 
 class Charge(Part, frozen=True, kw_only=True):
     """One reply spent, or reserved by an open request."""
@@ -93,8 +96,9 @@ def quota_left(charges: tuple[Charge, ...], window: Window | None, policy: Polic
 
 
 def window_ends_at(window: Window, policy: Policy) -> Millis:
-    """When to stop counting on a window: one client timeout before the server closes it."""
-    return window.opened_at + policy.quota_window_ms - policy.client_timeout_ms
+    """When to stop asking within a window: before the server closes it by as long as a request may take until it is there, which
+    is until its bytes leave and one client timeout more."""
+    return window.opened_at + policy.quota_window_ms - policy.client_timeout_ms - SEND_WITHIN_MS
 
 
 def window_open(window: Window | None, generation: int, policy: Policy, now: Millis) -> bool:

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from actors.deciding.commands import Abandon, Conclude
 from actors.deciding.draft import Draft
-from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Refused, Unknown
+from actors.ports import LISTEN_MS, Accepted, Refused, Unknown
 from events.backlog import Output
 from events.base import Millis
 from events.peer import (
@@ -19,6 +19,7 @@ from events.peer import (
     UnknownResolved,
 )
 from events.peer_state import OpenRequest
+from events.quota import SEND_WITHIN_MS
 
 RETRY_MS_MIN = 1_000
 RETRY_MS_MAX = 60_000

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from actors.gateway.listen import is_loopback
 from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, SHARE_WINDOW_MS_MAX
 from events.errors import BadAddress
+from events.quota import SEND_WITHIN_MS
 from events.streams import parse_address
 from scripts.configuration.schema import AccountTable, File, PolicyTable
 from scripts.configuration.values import Duration
@@ -82,8 +83,8 @@ def _policy(key: str, policy: PolicyTable) -> Iterator[str]:
             f"{key}.share_replies: {policy.share_replies} is not below quota_replies = {policy.quota_replies}; "
             "pushes would leave nothing for answers"
         )
-    if policy.client_timeout >= policy.quota_window:
-        yield f"{key}.client_timeout: {policy.client_timeout} is not shorter than quota_window = {policy.quota_window}"
+    if policy.client_timeout + SEND_WITHIN_MS >= policy.quota_window:
+        yield f"{key}.client_timeout: {policy.client_timeout} leaves nothing of quota_window = {policy.quota_window}"
 
 
 def _retention(key: str, account: AccountTable, file: File) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from actors.ports import LISTEN_MS, SEND_WITHIN_MS
+from actors.ports import LISTEN_MS
 from events.base import Recorded
 from events.bot import Policy
 from events.peer import (
@@ -25,6 +25,7 @@ from events.peer import (
     TurnCompleted,
     UnknownResolved,
 )
+from events.quota import SEND_WITHIN_MS
 
 
 class Receipt(NamedTuple):

@@ -11,7 +11,7 @@ from actors.deciding.decide import decide
 from actors.deciding.draft import Draft, Texts
 from actors.deciding.view import BotView, Decision, Effect, Send
 from actors.errors import TextsNeeded
-from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Outcome, Refused, Unknown
+from actors.ports import LISTEN_MS, Accepted, Outcome, Refused, Unknown
 from actors.text.split import parts
 from events import codec
 from events.backlog import Dead, Output
@@ -19,6 +19,7 @@ from events.base import Event, Origin, Recorded, SendClass, Status
 from events.bot import Policy
 from events.peer import ContextTokenSeen, MessageReceived, SendRequested
 from events.peer_state import PeerState, evolve
+from events.quota import SEND_WITHIN_MS
 from events.streams import delivery_id
 from tests.streams_builder import ACCOUNT, ANN, NOON, SECOND
 

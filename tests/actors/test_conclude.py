@@ -8,11 +8,11 @@ from actors.deciding.commands import Abandon, Conclude, Facts, Operate
 from actors.deciding.conclude import RETRY_MS_MAX, RETRY_MS_MIN
 from actors.deciding.gate import next_lane
 from actors.deciding.view import Block
-from actors.ports import LISTEN_MS, SEND_WITHIN_MS, Accepted, Refused, Unknown
+from actors.ports import LISTEN_MS, Accepted, Refused, Unknown
 from events.base import SendClass
 from events.bot import Policy
 from events.peer import SendFailed, SendUnknown, UnknownResolved
-from events.quota import share_used, spent
+from events.quota import SEND_WITHIN_MS, share_used, spent
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE, SECOND
 

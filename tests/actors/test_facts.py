@@ -105,7 +105,7 @@ CASES: list[tuple[Reason, int | None, dict[str, object], dict[str, object], str]
     (
         "window_closed",
         None,
-        {"window": msgspec.structs.replace(WINDOW, opened_at=NOON - DAY + 15 * SECOND)},
+        {"window": msgspec.structs.replace(WINDOW, opened_at=NOON - DAY + 20 * SECOND)},
         {},
         "the window that message m-1 opened ended at 0 h; it waits until the peer's next message opens a new one",
     ),

@@ -6,8 +6,9 @@ import pytest
 
 from actors.deciding.commands import Advance, FinishTurn
 from actors.peer import Peer
-from actors.ports import SEND_WITHIN_MS, Accepted, Refused
+from actors.ports import Accepted, Refused
 from events.peer_state import PeerState, evolve
+from events.quota import SEND_WITHIN_MS
 from events.streams import peer_stream
 from store.errors import Fenced
 from store.records import ANY, Batch, Write

@@ -113,6 +113,10 @@ REFUSED = [
     (MAIN + "[accounts.main.policy]\npart_bytes = 16385", "accounts.main.policy.part_bytes: Expected `int` <= 16384"),
     (MAIN + "[accounts.main.policy]\nquota_replies = true", "accounts.main.policy.quota_replies: Expected `int`"),
     (MAIN + "[accounts.main.policy]\nclient_timeout = '0s'", "client_timeout: 0s is not between 1s and 5m"),
+    (
+        MAIN + "[accounts.main.policy]\nclient_timeout = '55s'\nquota_window = '1m'",
+        "accounts.main.policy.client_timeout: 55s leaves nothing of quota_window = 1m",
+    ),
     (MAIN + "[accounts.main.policy]\nresend_unknown = 'always'", "it is one of never"),
     ("[retention]\nbodies = '1h'\n" + MAIN, "retention.bodies: 1h is not between 24h and 3650d"),
     (

@@ -29,7 +29,7 @@ def share_spent() -> Streams:
 async def test_numbers_of_a_peer() -> None:
     row = await one(share_spent())
     assert (row["quota_spent"], row["quota_of"], row["share_spent"], row["share_of"]) == (3, 10, 3, 3)
-    assert row["window_ends_at"] == NOON - 500 + DAY - 15 * SECOND
+    assert row["window_ends_at"] == NOON - 500 + DAY - 20 * SECOND
     assert (row["window"], row["window_opened_by"], row["window_open"]) == (1, "m1", True)
     assert row["share_free_at"] == NOON + MINUTE + DAY
     assert [w["turn_id"] for w in row["backlog"]] == ["t4"]
@@ -49,7 +49,7 @@ async def test_until_a_time_or_a_position_is_the_past() -> None:
 async def test_text_names_window_end_with_zone_and_what_blocks() -> None:
     paper = Paper()
     await replay(await log_of(share_spent()), ReplayOptions(now=NOON + HOUR), paper)
-    assert "3 of 10 spent; window 1, opened by m1, ends 2025-06-16 15:06:24 UTC" in paper.text
+    assert "3 of 10 spent; window 1, opened by m1, ends 2025-06-16 15:06:19 UTC" in paper.text
     assert "share     3 of 3 spent; rolls 2025-06-16 15:07:40 UTC" in paper.text
     assert "it waits until the peer writes after 2025-06-16 15:07:40 UTC" in paper.text
     assert paper.talked == "1 peer, 1 bot, up to position 15\n"

@@ -12,7 +12,6 @@ import msgspec
 from actors.fence import CONFIRMED_MS
 from actors.gateway.api import TurnOffer
 from actors.peer import agenda_of
-from actors.ports import SEND_WITHIN_MS
 from events import bot, codec, peer_state
 from events.base import Recorded
 from events.bot import BotStarted, BotState, Policy, PolicyChanged
@@ -20,6 +19,7 @@ from events.history import HistoryFold
 from events.peer import BodyErased, MessageReceived, OutputDropped, SendRequested, TurnCompleted, TurnFailed
 from events.peer_state import PeerState
 from events.streams import fingerprint
+from events.quota import SEND_WITHIN_MS
 from scripts.reading.world import view_of
 from store.records import AgendaRow
 from tests.world.disk import READ_MS_MAX, SALT
@@ -288,7 +288,7 @@ class Checks:
         self.oracle.arrived(server, flight, reply, request)
         if policy.mode == "observe":
             return
-        in_time = now - request.committed_at < TIMEOUT_MS and not flight.machine.wall.offset_ms
+        in_time = now - request.committed_at < SEND_WITHIN_MS + TIMEOUT_MS and not flight.machine.wall.offset_ms
         if reply.why == "window" and in_time:  # a clock that was set back finds the window longer than it is
             self.fail("G1", "a send arrives after its window's end")
         phone = server.phone(flight.order.peer)
