@@ -69,7 +69,7 @@ class Peer(Actor):
                 now = self.account.scheduler.clock.now()
                 return self.state, self.account.view_of(self.stream, now), now
             case Rehearse(command=command):
-                return (yield from self._decide(command))
+                return (yield from self._decide(command, in_earnest=False))
             case Facts(recorded=recorded, texts=texts):
                 self._texts.known.update(texts)
                 yield from self._learn(recorded)
@@ -107,15 +107,15 @@ class Peer(Actor):
             return None  # the successor reads the same facts from the log
         raise Fenced
 
-    def _decide(self, command: Command) -> Turn:
-        """The decision on a command, with the texts that it turns out to need."""
+    def _decide(self, command: Command, *, in_earnest: bool = True) -> Turn:
+        """The decision on a command, with the texts that it turns out to need. One that is not in earnest takes nobody's place."""
         while True:
             try:
-                return decide(self._draft(), command)
+                return decide(self._draft(in_earnest=in_earnest), command)
             except TextsNeeded as need:
                 yield from self._fetch(need)
 
-    def _draft(self) -> Draft:
+    def _draft(self, *, in_earnest: bool) -> Draft:
         account, clock = self.account, self.account.scheduler.clock
         now = clock.now()
         self._seen = account.view_of(self.stream, now)
@@ -127,12 +127,12 @@ class Peer(Actor):
             texts=self._texts,
             ids=account.scheduler.ids,
             salt=account.log.salt,
-            pace=self._pace,
+            pace=partial(self._pace, keep=in_earnest),
         )
 
-    def _pace(self, now: Millis) -> Millis:
+    def _pace(self, now: Millis, *, keep: bool) -> Millis:
         outlet = self.account.outlet
-        return outlet.earliest(self.stream, now) if outlet else now
+        return outlet.earliest(self.stream, now, keep=keep) if outlet else now
 
     def _fetch(self, need: TextsNeeded) -> Turn:
         """Read texts, and split large ones off the thread of the turns."""

@@ -94,7 +94,10 @@ class HistoryFold:
         self._amend_message(event.message, command="reset")
 
     def _acted(self, event: peer.OperatorActed, _: Recorded) -> None:
-        self._amend_message(event.message, command=event.what)
+        command = (
+            "cancel" if event.what == "flush" else event.what
+        )  # of a message, 0.1.0 wrote it so where no turn was open
+        self._amend_message(event.message, command=command)
 
     def _amend_message(self, message: str, **changes: Any) -> None:
         known = self._messages.get(message)

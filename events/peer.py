@@ -213,10 +213,11 @@ class FallbackUsed(Event, frozen=True, kw_only=True, tag="fallback_used"):
 
 class OperatorActed(Event, frozen=True, kw_only=True, tag="operator_acted"):
     """Somebody changed what waits. `retry` lets outputs wait again where they waited before, `more` gives the rest of them
-    as an answer to `message`, `drop` is followed by OutputDropped for each, `discard` forgets them."""
+    as an answer to `message`, `drop` is followed by OutputDropped for each, `discard` forgets them, `cancel` is a `message` that
+    would have ended a turn, and found none open (logs of 0.1.0 have `flush` for it)."""
 
     who: str
-    what: Literal["retry", "more", "drop", "discard", "flush"]
+    what: Literal["retry", "more", "drop", "discard", "flush", "cancel"]
     outputs: tuple[Output, ...] = ()
     message: str = ""
 

@@ -194,7 +194,7 @@ def _operator_acted(state: PeerState, event: OperatorActed, at: Millis, _epoch: 
             return _to(_forget(state, names), inbox=inbox)
         case "flush":
             return _to(state, retry_at=0, inbox=inbox)
-        case "drop":
+        case "drop" | "cancel":
             return _to(state, inbox=inbox)
 
 

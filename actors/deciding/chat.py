@@ -104,7 +104,7 @@ def _obey(draft: Draft, message: Message, word: Word) -> Saying | None:
             return Saying("session_reset")
         case "/cancel":
             if draft.state.turn is None:
-                draft.add(OperatorActed(who="peer", what="flush", message=message.message))
+                draft.add(OperatorActed(who="peer", what="cancel", message=message.message))
                 return Saying("nothing_to_cancel")
             cancel(draft, "peer", message.message)
             return Saying("turn_cancelled")

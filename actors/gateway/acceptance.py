@@ -7,7 +7,7 @@ repetition of the same turn.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -20,7 +20,9 @@ from actors.gateway.api import TurnOffer
 from actors.gateway.errors import (
     BadRequest,
     Busy,
+    GatewayError,
     NeverFits,
+    Partly,
     Stopping,
     TooLarge,
     TurnConflict,
@@ -119,14 +121,34 @@ class Acceptance:
         _check_running(places)
         _check_share(places, offer)
         value = json.dumps({"streams": [p.stream for p in places]}, separators=(",", ":"))
-        done: list[tuple[Place, str]] = []
-        keyed: set[str] = set()
+        deliveries = [delivery_id(place.stream, turn_id) for place in places]
+        await self._ask_each(places, turn_id, offer, value)
+        return Accepted(turn_id, tuple(zip(places, deliveries, strict=True)), repeated=False)
+
+    async def _ask_each(
+        self,
+        places: Sequence[Place],
+        turn_id: str,
+        offer: TurnOffer,
+        value: str,
+        *,
+        known: Sequence[Place] = (),
+        keyed: Iterable[str] = (),
+    ) -> None:
+        """Let peer after peer accept; `known` have the turn already, and the accounts `keyed` its key. There is no append over
+        several accounts. Raises Partly where a peer after the first refuses: the same turn again completes it."""
+        with_it, with_key = list(known), set(keyed)
         for place in places:
             account = place.life.spec.address.bot
-            command = _command(turn_id, offer, "" if account in keyed else value)
-            done.append((place, str(await self.ask(place, command))))
-            keyed.add(account)
-        return Accepted(turn_id, tuple(done), repeated=False)
+            try:
+                await self.ask(place, _command(turn_id, offer, "" if account in with_key else value))
+            except GatewayError as refusal:
+                if not with_it:
+                    raise
+                done = [delivery_id(p.stream, turn_id) for p in with_it]
+                raise Partly(turn_id, done, of=len(known) + len(places), why=refusal.message) from refusal
+            with_it.append(place)
+            with_key.add(account)
 
     async def _again(self, turn_id: str, offer: TurnOffer, known: Mapping[str, str], agent: str) -> Accepted:
         """A turn whose id is in the log: the rest of it, an answer that is still open, or what was accepted then."""
@@ -137,15 +159,11 @@ class Acceptance:
                 await self._check_had(place, turn_id, agent)
         missing = [place for place, delivery in done if not await self._same(delivery, offer)]
         _check_running(missing)
-        keyed = set(known)
-        for place in missing:
-            if kept.inbound:
-                await self._finish(place, _answer(turn_id, offer, agent), turn_id)
-                continue
-            account = place.life.spec.address.bot
-            value = "" if account in keyed else next(iter(known.values()))
-            await self.ask(place, _command(turn_id, offer, value))
-            keyed.add(account)
+        if not kept.inbound:
+            with_it = [place for place, _ in done if place not in missing]
+            await self._ask_each(missing, turn_id, offer, next(iter(known.values())), known=with_it, keyed=known)
+        elif missing:
+            await self._finish(missing[0], _answer(turn_id, offer, agent), turn_id)
         return Accepted(turn_id, tuple(done), repeated=not missing)
 
     def _places(self, kept: _Kept) -> tuple[Place, ...]:

@@ -164,7 +164,7 @@ class Gateway(Protocol):
     async def accept_turn(self, offer: TurnOffer, agent: str = "") -> views.TurnAccepted:
         """Accept a turn's output for its peers; `agent`: which connected agent offers it, "" = a caller of the HTTP API.
         Raises UnknownPeer, UnknownSession, TurnConflict, TurnHeld (the answer to a message, from an agent that never had it),
-        NeverFits, TooLarge, Busy; then nothing was accepted, for any peer."""
+        NeverFits, TooLarge, Busy; then nothing was accepted, for any peer. Raises Partly where some of a session's peers have it."""
         ...
 
     async def dry_run(self, offer: TurnOffer) -> views.DryRun:

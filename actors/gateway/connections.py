@@ -44,6 +44,7 @@ def refusal_body(refusal: GatewayError) -> dict[str, Any]:
         error["path"] = clean(refusal.path)
     if refusal.near:
         error["near"] = [clean(n) for n in refusal.near]
+    error |= refusal.facts
     return {"error": error}
 
 

@@ -20,17 +20,19 @@ GatewayError
 ├── TooLarge             413
 ├── TooMany              429  nothing was accepted
 ├── Broken               500  a defect of the gateway; the log has the cause
-├── Unavailable          503  nothing was accepted
-│   ├── Busy
-│   └── Stopping
-└── LogLost              503  whether it was accepted is unknown
+└── NotNow               503  the same again in a moment, or once the gateway runs again
+    ├── Unavailable           nothing was accepted
+    │   ├── Busy
+    │   └── Stopping
+    ├── Partly                some of a session's peers have it
+    └── LogLost               whether it was accepted is unknown
 InsecureListener              a listener beyond loopback has no token
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from store.errors import Fenced, LogBusy, LogClosed, LogUnreadable, LogUnusable, StoreError
@@ -49,6 +51,7 @@ class GatewayError(Exception):
         self.message = message or " ".join((self.__doc__ or "").split())
         self.path = path  # of the wrong field, as `$.text`; "" if no field is
         self.near = tuple(near)
+        self.facts: Mapping[str, object] = {}  # more fields of the answer
         super().__init__(self.message)
 
 
@@ -175,10 +178,16 @@ class Broken(GatewayError):
     code = "broken"
 
 
-class Unavailable(GatewayError):
-    """The gateway cannot take this now; nothing was accepted."""
+class NotNow(GatewayError):
+    """This cannot be done now; ask the same again."""
 
     status = 503
+    code = "not_now"
+
+
+class Unavailable(NotNow):
+    """The gateway cannot take this now; nothing was accepted."""
+
     code = "unavailable"
 
 
@@ -194,10 +203,21 @@ class Stopping(Unavailable):
     code = "stopping"
 
 
-class LogLost(GatewayError):
+class Partly(NotNow):
+    """Some of the session's peers have the turn; offer it again under the same turn id, and the others get it."""
+
+    code = "partly"
+
+    def __init__(self, turn_id: str = "", deliveries: Sequence[str] = (), *, of: int = 0, why: str = "") -> None:
+        have = f"accepted for {len(deliveries)} of {of} peers, then: {why}" if of else None
+        again = f"offer it again as turn {turn_id}, and the others get it"
+        super().__init__(f"{have}; {again}" if have else None)
+        self.facts = {"turn_id": turn_id, "deliveries": tuple(deliveries)}
+
+
+class LogLost(NotNow):
     """The log failed, and the gateway ends. Whether this was accepted is unknown: ask again when it runs, under the same turn id."""
 
-    status = 503
     code = "log_lost"
 
 

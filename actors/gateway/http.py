@@ -1,6 +1,7 @@
 """The HTTP listener: authenticates, limits, decodes, asks the gateway, answers in JSON.
 
-Every refusal has the body `{"error": {"code", "message", "path"?, "near"?}}`. Whatever is limited says so: see `Limits`.
+Every refusal has the body `{"error": {"code", "message", "path"?, "near"?}}`; `partly` has `turn_id` and `deliveries` as well.
+Whatever is limited says so: see `Limits`.
 A client that hangs up never cancels what it asked for: an append that has begun is finished.
 """
 

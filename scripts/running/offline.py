@@ -39,7 +39,7 @@ class ShutInlet:
 class ShutOutlet:
     """An outlet with no place in its pace: whatever is due stays due for the next start."""
 
-    def earliest(self, stream: str, now: Millis) -> Millis:  # noqa: ARG002
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:  # noqa: ARG002
         """Not today."""
         return now + DAY_MS
 

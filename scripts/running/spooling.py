@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 from actors.gateway.api import Gateway
-from actors.gateway.errors import GatewayError, Unavailable
+from actors.gateway.errors import GatewayError, NotNow
 from scripts.asking import spool
 
 logger = logging.getLogger("replyledger.spool")
@@ -21,7 +21,7 @@ async def take_in(state_dir: Path, gateway: Gateway) -> int:
             continue
         try:
             await gateway.accept_turn(taken.offer)
-        except Unavailable as refusal:
+        except NotNow as refusal:
             logger.warning("%s stays in the spool: %s", taken.path, refusal.message)
         except GatewayError as refusal:
             logger.error("%s was set aside: %s", spool.set_aside(taken), refusal.message)

@@ -30,7 +30,7 @@ class Trouble:
     def __init__(self) -> None:
         self.faults: set[str] = set()
 
-    def on(self, fault: str) -> bool:
+    def strikes(self, fault: str, _probability: float, _dice: Dice) -> bool:
         return fault in self.faults
 
 
@@ -41,8 +41,10 @@ class FakeOutlet:
         self.orders: list[SendOrder] = []
         self.held: set[str] = set()
         self.paced_until = 0
+        self.kept = 0  # places in the pace that were asked for in earnest
 
-    def earliest(self, stream: str, now: int) -> int:
+    def earliest(self, stream: str, now: int, *, keep: bool = True) -> int:
+        self.kept += keep
         return max(now, self.paced_until)
 
     def send(self, order: SendOrder) -> None:

@@ -194,6 +194,8 @@ def test_cancel_ends_the_turn_as_cancelled() -> None:
     peer.ok()
     peer.message("/cancel")
     assert said(peer, "nothing_to_cancel")
+    (acted,) = (e for e in peer.last.events if isinstance(e, OperatorActed))
+    assert (acted.who, acted.what) == ("peer", "cancel"), "it is told as what it was, and tries nothing anew"
 
 
 def test_cancel_goes_on_with_the_message_behind() -> None:

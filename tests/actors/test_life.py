@@ -230,7 +230,7 @@ async def test_a_stop_tries_nothing_any_more(stage: Stage) -> None:
     """The last event of the bot wakes its peers; what is due waits for the next start."""
     line = await stage.account()
     await line.hear("hello")
-    line.links[0].outlet.earliest = lambda _stream, now: now + 1_000
+    line.links[0].outlet.earliest = lambda _stream, now, **_: now + 1_000
     await stage.send("waits for its place in the pace")
     await stage.lives["main"].stop("test")
     assert await stage.events(SendRequested) == []

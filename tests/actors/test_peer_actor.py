@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.deciding.commands import Advance, FinishTurn
+from actors.deciding.commands import AcceptTurn, Advance, FinishTurn, Rehearse
 from actors.peer import Peer
 from actors.ports import Accepted, Refused
 from events.peer_state import PeerState, evolve
@@ -144,3 +144,13 @@ def test_a_stranger_stays_one() -> None:
     assert stage.types(stream)[-1] == "access_refused"
     assert stage.hub.offers == []
     assert stream.startswith(peer_stream("0" * 16)[:5])
+
+
+def test_a_rehearsal_takes_no_place_in_the_pace(stage: Stage) -> None:
+    news = AcceptTurn(turn_id="t-1", origin="scheduled", status="completed", text="news", keys_value="{}")
+    before = stage.outlet.kept
+    decision = stage.ask(stage.ann, Rehearse(news))
+    assert [type(e).__name__ for e in decision.events][-1] == "SendRequested"
+    assert (stage.outlet.kept, len(stage.outlet.orders)) == (before, 1)
+    stage.ask(stage.ann, news)
+    assert (stage.outlet.kept, len(stage.outlet.orders)) == (before + 1, 2)

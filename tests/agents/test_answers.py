@@ -11,7 +11,7 @@ from actors.gateway.errors import Busy
 from actors.runtime.errors import ActorStopped, MailboxFull
 from actors.runtime.futures import Slot
 from events.streams import delivery_id
-from store.errors import Fenced, LogBusy, TextTooLarge
+from store.errors import Fenced, LogBusy, LogFailed, TextTooLarge
 from tests.agents.world import NOW, Agent, World
 
 TURN = "t-ann-1"
@@ -144,6 +144,7 @@ def test_after_a_restart_the_log_knows_the_turn(world: World, agent: Agent) -> N
     ("failure", "code"),
     [
         (LogBusy(), "busy"),
+        (LogFailed(), "unavailable"),
         (MailboxFull(), "busy"),
         (Fenced(), "unavailable"),
         (ActorStopped(), "unavailable"),

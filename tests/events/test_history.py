@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -328,3 +329,9 @@ def test_an_unknown_output_that_is_sent_anew_and_confirmed_is_delivered() -> Non
     assert fated(streams, "t1")[0] == "queued"
     streams.request("r2", "t1", share=2).ok("r2")
     assert fated(streams, "t1") == ("delivered", "", streams.output("t1").total)
+
+
+@pytest.mark.parametrize("what", ["cancel", "flush"])
+def test_a_cancel_with_nothing_open_is_told_as_one_also_where_an_older_log_calls_it_a_flush(what: Any) -> None:
+    streams = begun().add(ANN, peer.OperatorActed(who="peer", what=what, message="hi"))
+    assert history(streams.of(ANN)).messages["hi"].command == "cancel"

@@ -56,7 +56,7 @@ class Outlet:
         self.orders: list[SendOrder] = []
         self.closed = False
 
-    def earliest(self, stream: str, now: Millis) -> Millis:
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:
         return now
 
     def send(self, order: SendOrder) -> None:

@@ -8,9 +8,19 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from actors.deciding.commands import TakeTurn
+from actors.deciding.commands import AcceptTurn, TakeTurn
 from actors.gateway.api import BindOrder, TurnOffer
-from actors.gateway.errors import BadRequest, NeverFits, TooLarge, TurnConflict, TurnHeld, Unavailable, UnknownPeer
+from actors.gateway.errors import (
+    BadRequest,
+    Busy,
+    NeverFits,
+    Partly,
+    TooLarge,
+    TurnConflict,
+    TurnHeld,
+    Unavailable,
+    UnknownPeer,
+)
 from events.bot import Policy
 from events.peer import TurnCompleted
 from store.log import Log
@@ -277,3 +287,54 @@ async def test_a_push_without_any_share_is_refused_at_acceptance(stage: Stage) -
     with pytest.raises(NeverFits):
         await stage.offer("news", turn_id="t1")
     assert not await stage.events(TurnCompleted)
+
+
+@pytest.mark.parametrize("given", ["t1", ""])
+@pytest.mark.parametrize("second", ["weixin:main:" + BEN, "weixin:other:" + ANN])
+async def test_a_peer_that_is_busy_after_another_accepted_is_told_as_it_is_and_the_same_turn_completes_it(
+    log: Log, stages: Stages, second: str, given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = stages(log)
+    main, other = await stage.account(access=("all",)), await stage.account("other")
+    for line, peer in ((main, ANN), (main, BEN), (other, ANN)):
+        await line.hear("hello", peer)
+    await bind(stage, ANN_AT, second)
+    acceptance = stage.service._acceptance
+    asked, busy = acceptance.ask, True
+
+    async def busy_at_the_second(place: object, command: object) -> object:
+        if busy and isinstance(command, AcceptTurn) and await stage.events(TurnCompleted):
+            raise Busy("its mailbox is full")
+        return await asked(place, command)
+
+    monkeypatch.setattr(acceptance, "ask", busy_at_the_second)
+    offer = TurnOffer(session="desk", turn_id=given, text="news")
+    with pytest.raises(Partly, match="accepted for 1 of 2 peers, then: its mailbox is full") as told:
+        await stage.service.accept_turn(offer)
+    facts = told.value.facts
+    assert "nothing was accepted" not in told.value.message
+    assert str(facts["turn_id"]) in told.value.message
+    (first,) = facts["deliveries"]
+    assert (await stage.service.delivery(first)).turn_id == facts["turn_id"] == (given or facts["turn_id"])
+    again = msgspec.structs.replace(offer, turn_id=facts["turn_id"])
+    with pytest.raises(Partly, match="1 of 2"):
+        await stage.service.accept_turn(again)
+
+    busy = False
+    done = await stage.service.accept_turn(again)
+    assert (len(done.deliveries), done.repeated) == (2, False)
+    assert first in {d.delivery for d in done.deliveries}
+    assert len(await stage.events(TurnCompleted)) == 2
+
+
+async def test_a_first_peer_that_is_busy_accepts_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    await bind(stage, ANN_AT)
+
+    async def busy(_place: object, _command: object) -> object:
+        raise Busy
+
+    monkeypatch.setattr(stage.service._acceptance, "ask", busy)
+    with pytest.raises(Busy, match="nothing was accepted"):
+        await stage.service.accept_turn(TurnOffer(session="desk", turn_id="t1", text="news"))

@@ -42,6 +42,8 @@ def test_status(kind: type[GatewayError], status: int) -> None:
 def test_the_body_leaves_out_what_is_not_there() -> None:
     assert refusal_body(errors.Busy("no")) == {"error": {"code": "busy", "message": "no"}}
     whole = errors.BadRequest("no\ud800", path="$.a", near=["b"])
+    partly = refusal_body(errors.Partly("t1", ["d1"], of=2, why="busy"))["error"]
+    assert (partly["code"], partly["turn_id"], partly["deliveries"]) == ("partly", "t1", ("d1",))
     assert refusal_body(whole) == {"error": {"code": "bad_request", "message": "no�", "path": "$.a", "near": ["b"]}}
 
 

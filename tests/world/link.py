@@ -84,8 +84,8 @@ class SimOutlet:
         self._empty: Slot | None = None
         self._closed = False
 
-    def earliest(self, stream: str, now: Millis) -> Millis:
-        return self._pacer.earliest(stream, now)
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:
+        return self._pacer.earliest(stream, now, keep=keep)
 
     def holds(self, request: str) -> bool:
         return request in self._pending or request in self._unsettled

@@ -69,9 +69,9 @@ class WeixinOutlet:
         self._unsettled: set[str] = set()  # reported, not settled
         self._closed = False
 
-    def earliest(self, stream: str, now: Millis) -> Millis:
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:
         """See `actors.ports.Outlet.earliest`."""
-        return self._pacer.earliest(stream, now)
+        return self._pacer.earliest(stream, now, keep=keep)
 
     def send(self, order: SendOrder) -> None:
         """See `actors.ports.Outlet.send`. Raises OrderHeld if the request is here already."""

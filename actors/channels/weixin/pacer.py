@@ -29,11 +29,12 @@ class Pacer:
         self._full_at: Millis = 0  # when the bucket will be full again
         self._places: dict[str, Millis] = {}  # stream -> the time it was told, in the order of asking
 
-    def earliest(self, stream: str, now: Millis) -> Millis:
-        """When a stream may take the next place, `now` if at once. The place is kept until `LAPSE_MS` after that time."""
+    def earliest(self, stream: str, now: Millis, *, keep: bool = True) -> Millis:
+        """When a stream may take the next place, `now` if at once. The place is kept until `LAPSE_MS` after that time; without
+        `keep` nothing changes for anybody."""
         self._advance(now)
         at = self._turn(stream)
-        if at > self._now or stream not in self._places:
+        if keep and (at > self._now or stream not in self._places):
             self._keep(stream, at)
         return max(at, now) if at > self._now else now
 

@@ -107,3 +107,13 @@ def test_those_who_come_when_told_go_in_order_and_in_time(pace_ms: int, burst: i
     told = [(paced.earliest(f"s{i}", 0), i) for i in range(streams)]
     assert [t for t, _ in told] == [max(0, i - burst + 1) * pace_ms for i in range(streams)]
     assert [paced.take(f"s{i}", at) for at, i in told] == [at for at, _ in told]
+
+
+def test_who_only_wants_to_know_takes_nobodys_place() -> None:
+    paced = pacer(burst=1)
+    paced.take("a", 0)
+    assert paced.earliest("b", 0, keep=False) == 1_000
+    assert paced.earliest("c", 0) == 1_000
+    assert paced.earliest("b", 0, keep=False) == 2_000
+    assert paced.earliest("c", 500, keep=False) == 1_000, "a place that is kept already is told"
+    assert paced.take("c", 1_000) == 1_000
