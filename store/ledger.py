@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -31,22 +31,27 @@ _KINDS: tuple[Kind, ...] = ("answer", "push", "notice")
 # The type of the first outcome lets a rare result be found without decoding every request before it.
 _OF_ALL = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events AS e INDEXED BY requests"
-    " WHERE type = 'send_requested' AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
-    " AND (?4 OR json_extract(CAST(data AS TEXT), '$.kind') IN (?5, ?6, ?7))"
-    " AND (?8 OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
+    " WHERE type = 'send_requested' AND at >= :at AND (at > :at OR position > :position) AND at < :until"
+    " AND (:every_kind OR json_extract(CAST(data AS TEXT), '$.kind') IN (:kind1, :kind2, :kind3))"
+    " AND (:every_type OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
     " AND o.type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')"
-    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (?9, ?10))"
-    " ORDER BY at, position LIMIT ?11"
+    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (:type1, :type2))"
+    " ORDER BY at, position LIMIT :rows"
 )
 _OF_STREAM = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events AS e INDEXED BY requests_of"
-    " WHERE type = 'send_requested' AND stream = ?12 AND at >= ?1 AND (at > ?1 OR position > ?2) AND at < ?3"
-    " AND (?4 OR json_extract(CAST(data AS TEXT), '$.kind') IN (?5, ?6, ?7))"
-    " AND (?8 OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
+    " WHERE type = 'send_requested' AND stream = :stream AND at >= :at AND (at > :at OR position > :position) AND at < :until"
+    " AND (:every_kind OR json_extract(CAST(data AS TEXT), '$.kind') IN (:kind1, :kind2, :kind3))"
+    " AND (:every_type OR (SELECT type FROM events AS o INDEXED BY outcomes WHERE o.stream = e.stream AND o.version > e.version"
     " AND o.type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')"
-    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (?9, ?10))"
-    " ORDER BY at, position LIMIT ?11"
+    " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (:type1, :type2))"
+    " ORDER BY at, position LIMIT :rows"
 )
+_VALUES: Final = (
+    *("at", "position", "until", "every_kind", "kind1", "kind2", "kind3"),
+    *("every_type", "type1", "type2", "rows", "stream"),
+)
+
 # A peer has one open request at a time, so the first outcome after a request is nearly always its own.
 _OUTCOMES = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events INDEXED BY outcomes"
@@ -124,8 +129,8 @@ def _candidates(con: sqlite3.Connection, wanted: Wanted, after: Place) -> list[R
     start = (after.at, after.position) if after.at >= since else (since, 0)
     kinds = (*wanted.kinds, *[""] * len(_KINDS))[: len(_KINDS)]
     types = _first_types(wanted)
-    values: tuple[Any, ...] = (*start, until, not wanted.kinds, *kinds, not types, *(types or ("", "")), _SCAN_ROWS)
-    rows = con.execute(_OF_STREAM, (*values, wanted.stream)) if wanted.stream else con.execute(_OF_ALL, values)
+    given = (*start, until, not wanted.kinds, *kinds, not types, *(types or ("", "")), _SCAN_ROWS, wanted.stream)
+    rows = con.execute(_OF_STREAM if wanted.stream else _OF_ALL, dict(zip(_VALUES, given, strict=True)))
     return [recorded(row) for row in rows]
 
 

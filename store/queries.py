@@ -140,8 +140,8 @@ def taken(con: Con, account: str, source: str, keys: Iterable[str]) -> frozenset
 def key_prefix(con: Con, source: str, prefix: str, limit: int) -> tuple[tuple[str, str, str], ...]:
     """(account, key, value) of the keys that begin so."""
     query = (
-        "SELECT k.account, k.key, k.value FROM epochs e JOIN keys k ON k.account = e.account AND k.source = ?1"
-        " AND k.key >= ?2 AND k.key < ?3 ORDER BY k.key, k.account LIMIT ?4"
+        "SELECT k.account, k.key, k.value FROM epochs e JOIN keys k ON k.account = e.account AND k.source = ?"
+        " AND k.key >= ? AND k.key < ? ORDER BY k.key, k.account LIMIT ?"
     )
     return tuple(con.execute(query, (source, prefix, prefix + "\U0010ffff", limit)).fetchall())
 
