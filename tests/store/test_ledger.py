@@ -153,7 +153,12 @@ async def test_the_ledger_uses_its_indexes(path: Path) -> None:
 
     log = await SqliteLog.open(path, salt=SALT)
     every = dict.fromkeys(ledger._VALUES, 0)
-    queries = ((ledger._OF_ALL, every), (ledger._OF_STREAM, every), (ledger._OUTCOMES, (0, 0)), (ledger._RESOLVED, (0, 0)))
+    queries = (
+        (ledger._OF_ALL, every),
+        (ledger._OF_STREAM, every),
+        (ledger._OUTCOMES, (0, 0)),
+        (ledger._RESOLVED, (0, 0)),
+    )
     for query, given in queries:
         plan = await log._ask(
             lambda c, q=query, given=given: [r[3] for r in c.execute(f"EXPLAIN QUERY PLAN {q}", given)]
