@@ -16,8 +16,17 @@ from events import bot, codec, peer_state
 from events.base import Recorded
 from events.bot import BotStarted, BotState, Policy, PolicyChanged
 from events.history import HistoryFold
-from events.peer import BodyErased, MessageReceived, OutputDropped, SendRequested, TurnCompleted, TurnFailed
-from events.peer_state import PeerState
+from events.peer import (
+    BodyErased,
+    MessageReceived,
+    OutputDropped,
+    SendRequested,
+    SendSucceeded,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from events.peer_state import Message, PeerState
 from events.streams import fingerprint
 from events.quota import SEND_WITHIN_MS
 from scripts.reading.world import view_of
@@ -27,13 +36,11 @@ from tests.world.earliest import Earliest
 from tests.world.network import TIMEOUT_MS, Flight
 from tests.world.oracle import Oracle
 from tests.world.recount import Recount
+from tests.world.rules import SETTLED_ROWS, Rules
 from tests.world.server import Reply, Server, Taken
 
 if TYPE_CHECKING:
     from tests.world.world import World
-
-SETTLED_ROWS = 10
-"""So many rows after a change of policy or login, no decision that was taken before it is still on its way into the log."""
 
 FREE = 1 << 30
 RESIDUAL_MS = CONFIRMED_MS + READ_MS_MAX
@@ -63,7 +70,7 @@ class Checks:
     """All that is checked while a world runs."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        self.world = world
         self._seen = 0
         self.peers: dict[str, PeerState] = {}
         self.bots: dict[str, BotState] = defaultdict(BotState)
@@ -83,8 +90,9 @@ class Checks:
         self._dirty: set[str] = set()
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
         self._replayed_to = 0
-        self._last_of_bot: dict[str, int] = defaultdict(int)
+        self.last_of_bot: dict[str, int] = defaultdict(int)
         self.oracle = Oracle(world)
+        self._rules = Rules(self)
         self._earliest = Earliest(world)
 
     def fail(self, rule: str, what: str) -> None:
@@ -92,14 +100,14 @@ class Checks:
 
     def account_of(self, stream: str) -> str:
         if stream not in self._accounts:
-            self._accounts = self._world.disk.ask("accounts_of")
+            self._accounts = self.world.disk.ask("accounts_of")
         return self._accounts[stream]
 
     # --- after every turn -----------------------------------------------------------------------------------------
 
     def turn(self) -> None:
         """Take in what was committed, and compare the actors with it."""
-        committed = self._world.disk.committed
+        committed = self.world.disk.committed
         if len(committed) > self._seen:
             rows, self._seen = committed[self._seen :], len(committed)
             for row in rows:
@@ -119,12 +127,12 @@ class Checks:
     def _bot_row(self, row: Recorded, account: str) -> None:
         event: Any = row.event
         if isinstance(event, BotStarted):
-            self.claims[account].append(self._world.now)
+            self.claims[account].append(self.world.now)
             self._earliest.claimed(account, event.instance)
         if isinstance(event, PolicyChanged):
             self.policies[event.policy_id] = event.policy
         self.bots[account] = bot.evolve(self.bots[account], event, version=row.version, at=row.at, epoch=row.epoch)
-        self._last_of_bot[account] = row.position
+        self.last_of_bot[account] = row.position
 
     def _peer_row(self, row: Recorded, account: str) -> None:
         before = self.peers.get(row.stream, PeerState())
@@ -137,8 +145,12 @@ class Checks:
                 self._handled(row, event)
                 if early_ms := self._earliest.early_ms(account, event):
                     self.fail("G1", f"the server had {event.message} {early_ms} ms before its earliest instant")
+            case SendSucceeded() as event:
+                self._rules.succeeded(row, event, before)
             case OutputDropped() as event:
-                self._dropped(row, event, before, account)
+                self._rules.dropped(row, event, before, self.bots[account].policy)
+            case TurnStarted() as event:
+                self._rules.turn_started(row, event, before)
             case TurnCompleted(output=output, turn_id=turn_id) | TurnFailed(output=output, turn_id=turn_id):
                 self.deliveries[turn_id] = output
                 if output in self.accepted[row.stream]:
@@ -158,7 +170,7 @@ class Checks:
         """G4: a live actor's state is the fold of the log."""
         for stream in tuple(self._dirty):
             state = self.peers[stream]
-            for gateway in self._world.gateways:
+            for gateway in self.world.gateways:
                 for life in gateway.lives.values():
                     actor: Any = life.account.peers.actor(stream)
                     if actor is not None and actor.state.version == state.version:
@@ -172,80 +184,28 @@ class Checks:
 
     def _requested(self, row: Recorded, event: SendRequested, state: PeerState, account: str) -> None:
         policy = self.policies[event.policy]
-        self.requests[event.client_id] = Request(row, event, account, policy, self._world.now)
-        if event.total > policy.part_bytes:
-            self.fail("G1", f"a part of {event.total} bytes, of {policy.part_bytes}")
-        if state.request is not None:
-            self.fail("G5", f"two open requests of {row.stream}")
-        self._count(row, event, state, policy)
-        if event.kind == "push":
-            self._order_of_push(event, state)
-        elif event.kind == "answer":
-            self._order_of_answer(event, state)
-
-    def _count(self, row: Recorded, event: SendRequested, state: PeerState, policy: Policy) -> None:
-        """G1 by the log: the charge that was written equals a naive count, and is within the policy."""
-        recount, charge = self.recounts[row.stream], event.charge
-        slot = recount.spent() + 1
-        share = recount.shared(policy, row.at) + 1 if event.kind == "push" else 0
-        if (charge.slot, charge.share) != (slot, share):
-            self.fail("G1", f"charged as slot {charge.slot}, share {charge.share}; counted {slot}, {share}")
-        if policy.mode == "observe":
-            return
-        if slot > policy.quota_replies or share > policy.share_replies:
-            self.fail("G1", f"slot {slot} of {policy.quota_replies}, share {share} of {policy.share_replies}")
-        if not recount.open(self.bots[self.account_of(row.stream)].generation, policy, row.at):
-            self.fail("G1", "no window is open")
-        left = policy.quota_replies - slot
-        if event.kind == "push" and left < state.open_turns:
-            self.fail("G1", f"a push leaves {left} replies for {state.open_turns} open turns")
-        if event.kind == "notice" and state.open_turns and left < 1:
-            self.fail("G1", "a notice takes the last reply of an open turn")
-
-    def _order_of_push(self, event: SendRequested, state: PeerState) -> None:
-        """G5, and rule 3: the whole backlog in order, the newest carried."""
-        queue = [o.output for o in state.queue]
-        carried = [c.output for c in event.carried]
-        if sorted((*carried, *event.left_out)) != sorted(queue):
-            self.fail("G5", "a push does not account for the whole backlog")
-        if [o for o in queue if o in carried] != carried:
-            self.fail("G5", "a push carries outputs out of order")
-        starts = {o.output: o.start for o in state.queue}
-        if any(c.start < starts[c.output] for c in event.carried):
-            self.fail("G5", "a push repeats bytes that arrived")
-
-    def _order_of_answer(self, event: SendRequested, state: PeerState) -> None:
-        """G5: the first of its lane that is not held, from where it ended."""
-        window = state.window_number
-        lane = [o for o in state.answers if (o.window < window) == event.remainder and o.held != window]
-        (carried,) = event.carried
-        if not lane or lane[0].output != carried.output or lane[0].start != carried.start:
-            self.fail("G5", f"answer {carried.output} from byte {carried.start} is not the first of its lane")
-
-    def _dropped(self, row: Recorded, event: OutputDropped, state: PeerState, account: str) -> None:
-        """Rule 6: what falls out is too old or too many, and never the newest."""
-        policy, queue = self.bots[account].policy, [o.output for o in state.queue]
-        if event.reason in ("expired", "backlog_full") and queue[-1:] == [event.output.output]:
-            self.fail("G2", f"the newest output of {row.stream} is dropped: {event.reason}")
-        if event.output.output in state.carried:
-            self.fail("G2", f"{event.output.output} is dropped while a request carries it")
-        if event.reason == "expired" and row.at - event.output.accepted_at < policy.backlog_age_ms:
-            self.fail("G2", f"{event.output.output} is dropped before its time")
+        self.requests[event.client_id] = Request(row, event, account, policy, self.world.now)
+        self._rules.requested(row, event, state, policy)
 
     # --- messages and turns ---------------------------------------------------------------------------------------
 
     def _handled(self, row: Recorded, event: MessageReceived) -> None:
         """G6: a message is handled once."""
-        name = (self.account_of(row.stream), event.sent_at, self._world.disk.bodies[event.body])
+        name = (self.account_of(row.stream), event.sent_at, self.world.disk.bodies[event.body])
         self.handled[name] += 1
         if self.handled[name] > 1:
             self.fail("G6", f"the message of {event.sent_at} was handled twice")
+
+    def said_by(self, account: str, message: Message) -> str:
+        """Who said a message that waits."""
+        name, text = account.rpartition(":")[2], self.world.disk.bodies[message.body]
+        return next(s.peer for a, s in self.world.said if (a, s.sent_at, s.text) == (name, message.sent_at, text))
 
     def acknowledged(self, turn_id: str, text: str) -> None:
         """Somebody was told that a turn is accepted."""
         self.promised.add(turn_id)
         self.kept(turn_id)
-        found = self._world.disk.ask("key", "delivery", self.deliveries[turn_id])
+        found = self.world.disk.ask("key", "delivery", self.deliveries[turn_id])
         if not any(f'"{fingerprint(SALT, text)}"' in value for value in found.values()):
             self.fail("G7", f"turn {turn_id} is in the log with another text")
 
@@ -268,7 +228,7 @@ class Checks:
     def left(self, flight: Flight, account: str) -> None:
         """G3: bytes leave with a committed request, in time, under the current epoch."""
         request = self.requests.get(flight.order.client_id)
-        now = self._world.now
+        now = self.world.now
         if request is None:
             self.fail("G3", f"{flight.order.client_id} leaves without a committed request")
             return
@@ -284,7 +244,7 @@ class Checks:
         """G1 by the server's own count."""
         request = self.requests[flight.order.client_id]
         policy, event = request.policy, request.event
-        now = self._world.now
+        now = self.world.now
         self.oracle.arrived(server, flight, reply, request)
         if policy.mode == "observe":
             return
@@ -311,7 +271,7 @@ class Checks:
 
     def open_turns(self, name: str, peer: str) -> int:
         """How many of a peer's messages have no answer yet."""
-        life = self._world.life(name)
+        life = self.world.life(name)
         stream = life.account.known(peer) if life else None
         return self.peers[stream].open_turns if stream in self.peers else 0
 
@@ -344,7 +304,7 @@ class Checks:
         for stream, state in self.peers.items():
             self._fates(stream, state)
         self._replayed()
-        if left := self._world.disk.ask("bodies", tuple(self._erased)):
+        if left := self.world.disk.ask("bodies", tuple(self._erased)):
             self.fail("G2", f"texts that were erased are still there: {sorted(left)}")
         self._erased.clear()
         for turn_id in self.promised:
@@ -367,7 +327,7 @@ class Checks:
 
     def _replayed(self) -> None:
         """G4: the rows as they are stored, folded anew, give the same states. Each row is read once: rows never change."""
-        while page := self._world.disk.ask("row_page", self._replayed_to, 5_000):
+        while page := self.world.disk.ask("row_page", self._replayed_to, 5_000):
             for row in page:
                 self._replayed_to = row.position
                 if not row.stream.startswith("bot-"):
@@ -392,20 +352,20 @@ class Checks:
 
     def caches(self, account: str) -> None:
         """G4: agenda and bindings say what the events say; a due time is never later, but for pace."""
-        stored = {row.stream: row for row in self._world.disk.ask("agenda", account)}
+        stored = {row.stream: row for row in self.world.disk.ask("agenda", account)}
         rows, bindings = self.rebuilt(account)
         for row in rows:
             kept = stored.get(row.stream, AgendaRow(stream=row.stream))
             if (kept.open_epoch, kept.waiting > 0, kept.turn_open) != (row.open_epoch, row.waiting > 0, row.turn_open):
                 self.fail("G4", f"the agenda says {kept}, the events say {row}")
             self._due(kept, row, account)
-        kept_bindings = [(b.stream, b.session) for a, b in self._world.disk.ask("bindings") if a == account]
+        kept_bindings = [(b.stream, b.session) for a, b in self.world.disk.ask("bindings") if a == account]
         if sorted(kept_bindings) != sorted(bindings):
             self.fail("G4", "the bindings differ from the events")
 
     def _due(self, kept: AgendaRow, row: AgendaRow, account: str) -> None:
         state = self.peers[row.stream]
-        fresh = self._last_of_bot[account] + SETTLED_ROWS < self._position_of(row.stream)
+        fresh = self.last_of_bot[account] + SETTLED_ROWS < self._position_of(row.stream)
         agentless = state.turn is not None  # no event says whether agents are connected
         if fresh and not agentless and row.due_at is not None:
             allowed = max(row.due_at, state.at + 60_000)
@@ -413,9 +373,9 @@ class Checks:
                 self.fail("G4", f"the agenda is due at {kept.due_at}, by the events at {row.due_at}")
 
     def _position_of(self, stream: str) -> int:
-        return next(r.position for r in reversed(self._world.disk.committed) if r.stream == stream)
+        return next(r.position for r in reversed(self.world.disk.committed) if r.stream == stream)
 
     def digest_rows(self) -> str:
         """A fingerprint of everything committed."""
-        rows = self._world.disk.committed
+        rows = self.world.disk.committed
         return fingerprint(SALT, msgspec.json.encode([(r.stream, r.type, r.at, r.epoch) for r in rows]).decode())
