@@ -18,7 +18,7 @@ from events.base import Event, Millis
 from events.bot import BotState, CursorAdvanced
 from events.peer import ContextTokenSeen, DuplicateSuppressed, MessageReceived
 from events.streams import fingerprint
-from store.records import ANY, AddressRow, AgendaRow, Body, Key, Write
+from store.records import ANY, SALT_BYTES, AddressRow, AgendaRow, Body, Key, Write
 
 LATENCY_MS_MAX = 5_000
 """How long an answer of the channel may travel: a poll that ended without a message proves that the message had not arrived this
@@ -48,11 +48,11 @@ class Gathering:
         self.woken: dict[str, AgendaRow] = {}
         self._earliest: dict[str, Millis] = {}  # stream -> what its messages so far prove
 
-    def body(self, stream: str, kind: str, text: str) -> str:
-        """Put a text among the bodies."""
-        name = f"b-{self._ids.token(8)}"
-        self.bodies.append(Body(id=name, stream=stream, kind=kind, text=text, at=self._now))
-        return name
+    def body(self, stream: str, kind: str, text: str) -> tuple[str, str]:
+        """Put a text among the bodies; its id and its fingerprint."""
+        name, salt = f"b-{self._ids.token(8)}", bytes.fromhex(self._ids.token(SALT_BYTES))
+        self.bodies.append(Body(id=name, stream=stream, kind=kind, text=text, at=self._now, salt=salt))
+        return name, fingerprint(salt, text)
 
     def add(self, stream: str, inbound: Inbound, taken: frozenset[str], not_before: Millis) -> None:
         """One message: a fact of its own, or a duplicate of an earlier one. The channel's window is that of the message that it had
@@ -61,14 +61,15 @@ class Gathering:
         self.addresses.append(AddressRow(stream=stream, peer=inbound.peer, name=inbound.name))
         keys = message_keys(inbound, self._salt)
         reason = _repeated(keys, taken | self.keys.keys())
-        body = self.body(stream, "inbound", inbound.text)
+        body, digest = self.body(stream, "inbound", inbound.text)
         if reason:
-            events.append(DuplicateSuppressed(reason=reason, body=body, sent_at=inbound.sent_at))
+            events.append(DuplicateSuppressed(reason=reason, body=body, sent_at=inbound.sent_at, digest=digest))
             return
         earliest = self._earliest[stream] = max(self._earliest.get(stream, 0), not_before)
-        self.keys.update({k: Key(source="message", key=k) for k in keys})
+        self.keys.update({k: Key(source="message", key=k, value=_owner(k, stream)) for k in keys})
         self.woken[stream] = AgendaRow(stream=stream, due_at=self._now, waiting=1)
         message = f"m-{self._ids.token(8)}"
+        media = [self.body(stream, "media", m) for m in inbound.media]
         events.append(
             MessageReceived(
                 message=message,
@@ -78,12 +79,14 @@ class Gathering:
                 not_before=earliest,
                 generation=self._generation,
                 contents=inbound.contents,
-                media=tuple(self.body(stream, "media", m) for m in inbound.media),
+                media=tuple(name for name, _ in media),
                 quote=inbound.quote,
+                digest=digest,
+                media_digests=tuple(found for _, found in media),
             )
         )
         if inbound.token:
-            token = self.body(stream, "token", inbound.token)
+            token, _ = self.body(stream, "token", inbound.token)
             events.append(ContextTokenSeen(message=message, body=token, generation=self._generation))
 
 
@@ -94,6 +97,11 @@ def message_keys(inbound: Inbound, salt: bytes) -> tuple[str, ...]:
         content = "\0".join((inbound.peer, str(inbound.sent_at), *inbound.contents, inbound.text))
         keys.append(f"content:{fingerprint(salt, content)}")
     return tuple(keys)
+
+
+def _owner(key: str, stream: str) -> str:
+    """Whose a key is that holds a fingerprint of a text: it goes when the peer is erased. A channel's id tells nothing, and stays."""
+    return stream if key.startswith("content:") else ""
 
 
 def all_keys(messages: Iterable[Inbound], salt: bytes) -> frozenset[str]:

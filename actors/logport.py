@@ -18,7 +18,7 @@ class LogPort(Protocol):
 
     @property
     def salt(self) -> bytes:
-        """The key of all fingerprints."""
+        """The key of the fingerprints that belong to no body with a salt of its own."""
         ...
 
     def append(self, batch: Batch) -> FutureLike:
@@ -37,8 +37,8 @@ class LogPort(Protocol):
         """Future of None: a long stream's state is kept."""
         ...
 
-    def bodies(self, ids: Iterable[str]) -> FutureLike:
-        """Future of a mapping of body to text; what is gone is absent."""
+    def kept(self, ids: Iterable[str]) -> FutureLike:
+        """Future of a mapping of body to store.records.Kept; what is gone is absent."""
         ...
 
     def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
@@ -62,7 +62,7 @@ class LoopLog:
 
     @property
     def salt(self) -> bytes:
-        """The key of all fingerprints."""
+        """The key of the fingerprints that belong to no body with a salt of its own."""
         return self._log.salt
 
     def append(self, batch: Batch) -> FutureLike:
@@ -81,9 +81,9 @@ class LoopLog:
         """Keep a state in a task of its own."""
         return self._task(self._log.put_snapshot(stream, version, fold_version, data))
 
-    def bodies(self, ids: Iterable[str]) -> FutureLike:
+    def kept(self, ids: Iterable[str]) -> FutureLike:
         """Read texts in a task of its own."""
-        return self._task(self._log.bodies(tuple(ids)))
+        return self._task(self._log.kept(tuple(ids)))
 
     def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
         """Look keys up in a task of its own."""

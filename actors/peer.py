@@ -137,8 +137,7 @@ class Peer(Actor):
     def _fetch(self, need: TextsNeeded) -> Turn:
         """Read texts, and split large ones off the thread of the turns."""
         if need.bodies:
-            found = yield self.account.log.bodies(need.bodies)
-            self._texts.known.update({body: found.get(body) for body in need.bodies})
+            self._texts.learn(need.bodies, (yield self.account.log.kept(need.bodies)))
         part_bytes = self.account.view.policy.part_bytes
         for body in need.splits:
             text = self._texts.known[body] or ""

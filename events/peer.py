@@ -32,6 +32,8 @@ class MessageReceived(Event, frozen=True, kw_only=True, tag="message_received"):
     contents: tuple[str, ...] = ("text",)
     media: tuple[str, ...] = ()  # bodies that hold media keys
     quote: str = ""  # the channel's id of the message it quotes
+    digest: str = ""  # fingerprint of its text; "" = written before texts had one
+    media_digests: tuple[str, ...] = ()  # of each of `media`
 
 
 class DuplicateSuppressed(Event, frozen=True, kw_only=True, tag="duplicate_suppressed"):
@@ -40,7 +42,7 @@ class DuplicateSuppressed(Event, frozen=True, kw_only=True, tag="duplicate_suppr
     reason: Literal["same_id", "same_content"]
     body: str
     sent_at: Millis
-    message: str = ""  # which message it repeats, "" = the log does not know (any more)
+    digest: str = ""  # fingerprint of its text
 
 
 class ContextTokenSeen(Event, frozen=True, kw_only=True, tag="context_token_seen"):
@@ -107,6 +109,7 @@ class TurnCompleted(Event, frozen=True, kw_only=True, tag="turn_completed"):
     session: str = ""
     quote: str = ""  # from a reply_to directive
     agent: str = ""  # who ended a turn that a message started, "" = nobody said (HTTP, or an older log)
+    digest: str = ""  # fingerprint of the text; "" = written before texts had one, or no text
 
 
 class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
@@ -118,6 +121,7 @@ class TurnFailed(Event, frozen=True, kw_only=True, tag="turn_failed"):
     session: str = ""
     error: str = ""  # a body
     agent: str = ""  # as in TurnCompleted
+    digest: str = ""  # fingerprint of `error`
 
 
 class TurnCancelled(Event, frozen=True, kw_only=True, tag="turn_cancelled"):
@@ -150,7 +154,7 @@ class SendRequested(Event, frozen=True, kw_only=True, tag="send_requested"):
     kind: Kind
     body: str  # the rendered text
     total: int  # bytes of the rendered text
-    digest: str  # fingerprint of the rendered text
+    digest: str  # fingerprint of the rendered text, keyed by the salt of its body as all of them are
     client_id: str
     login: int  # login generation
     token: str = ""  # body of the context token it uses
@@ -185,6 +189,7 @@ class SendFailed(Event, frozen=True, kw_only=True, tag="send_failed"):
     charged: bool = False
     retry_at: Millis = 0  # when it may be tried again without a new reason; 0 = only for one
     error: str = ""  # body of the raw answer
+    digest: str = ""  # fingerprint of `error`
 
 
 class SendUnknown(Event, frozen=True, kw_only=True, tag="send_unknown"):

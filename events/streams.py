@@ -74,5 +74,6 @@ def delivery_id(stream: str, turn_id: str) -> str:
 
 
 def fingerprint(salt: bytes, text: str) -> str:
-    """A salted digest of a text, 32 hex digits: equal texts can be recognised, short ones not be guessed from the log."""
+    """A salted digest of a text, 32 hex digits: whoever has the salt can tell whether a text is this one. Without it short ones cannot
+    be guessed either, which is why the salt of a text goes when the text does."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), key=salt[:64], digest_size=16).hexdigest()

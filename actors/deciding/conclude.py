@@ -76,11 +76,19 @@ def _accepted(draft: Draft, request: OpenRequest, message_id: str) -> None:
 
 def _refused(draft: Draft, request: OpenRequest, outcome: Refused) -> None:
     error = draft.store("error", outcome.error)[0] if outcome.error else ""
+    digest = draft.digest(error, outcome.error) if error else ""
     retry_at = 0
     if outcome.failure in ("not_sent", "too_late"):
         retry_at = draft.now + _backoff_ms(draft.state.retries)
     draft.add(
-        SendFailed(request=request.request, failure=outcome.failure, code=outcome.code, retry_at=retry_at, error=error)
+        SendFailed(
+            request=request.request,
+            failure=outcome.failure,
+            code=outcome.code,
+            retry_at=retry_at,
+            error=error,
+            digest=digest,
+        )
     )
     match outcome.failure:
         case "blocked":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from actors.deciding.view import BotView, Decision, Effect
@@ -12,7 +12,7 @@ from actors.text.split import Part, parts
 from events.base import Event, Millis
 from events.peer_state import PeerState, evolve
 from events.streams import fingerprint
-from store.records import Binding, Body, Key
+from store.records import SALT_BYTES, Binding, Body, Kept, Key
 
 SPLIT_BYTES_MAX = 65_536
 """Texts up to this size are split within a turn; larger ones by a thread beforehand."""
@@ -31,15 +31,25 @@ class Texts:
 
     def __init__(self, known: Mapping[str, str | None] | None = None) -> None:
         self.known: dict[str, str | None] = dict(known or {})
+        self.salts: dict[str, bytes] = {}  # of bodies among these that were read or are new
         self.splits: dict[tuple[str, int], tuple[Part, ...]] = {}
         self.named: dict[
             tuple[str, str], str
         ] = {}  # (kind, text) -> the body's id, the same however often it is decided
 
+    def learn(self, bodies: Iterable[str], found: Mapping[str, Kept]) -> None:
+        """What the log has of these bodies."""
+        for body in bodies:
+            kept = found.get(body)
+            self.known[body] = kept.text if kept else None
+            if kept:
+                self.salts[body] = kept.salt
+
     def forget(self, keep: str = "") -> None:
         """Let go of everything but one body; what is needed again is read again."""
         kept = self.known.get(keep)
         self.known.clear()
+        self.salts.clear()
         self.splits.clear()
         self.named.clear()
         if kept is not None:
@@ -99,13 +109,16 @@ class Draft:
     def store(self, kind: str, text: str) -> tuple[str, int]:
         """Put a text among the bodies; its id and its length in bytes."""
         body = self._texts.named.setdefault((kind, text), self.id("b"))
-        self._bodies.append(Body(id=body, stream=self.stream, kind=kind, text=text, at=self.now))
+        salt = self._texts.salts.setdefault(body, bytes.fromhex(self._ids.token(SALT_BYTES)))
+        self._bodies.append(Body(id=body, stream=self.stream, kind=kind, text=text, at=self.now, salt=salt))
         self._texts.known[body] = text
         return body, text_bytes(text)
 
-    def digest(self, text: str) -> str:
-        """The salted fingerprint of a text."""
-        return fingerprint(self._salt, text)
+    def digest(self, body: str, text: str) -> str:
+        """The fingerprint of a text under the salt of a body, for no body under the log's. Raises TextsNeeded."""
+        if body and body not in self._texts.salts:
+            raise TextsNeeded(frozenset((body,)))
+        return fingerprint(self._texts.salts[body] if body else self._salt, text)
 
     def need(self, bodies: frozenset[str]) -> None:
         """Make sure that these texts are at hand. Raises TextsNeeded."""

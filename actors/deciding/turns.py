@@ -43,9 +43,10 @@ def finish(draft: Draft, command: FinishTurn) -> None:
     draft.reply = output.output
 
 
-def delivery_value(stream: str, turn_id: str, digest: str) -> str:
-    """What the key of a delivery keeps: whose it is, its turn, and the fingerprint by which another text is refused."""
-    return json.dumps({"stream": stream, "turn": turn_id, "text": digest}, separators=(",", ":"))
+def delivery_value(stream: str, turn_id: str, digest: str, body: str) -> str:
+    """What the key of a delivery keeps: whose it is, its turn, and the fingerprint by which another text is refused for as long as
+    the body that has its salt is there."""
+    return json.dumps({"stream": stream, "turn": turn_id, "text": digest, "body": body}, separators=(",", ":"))
 
 
 def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session: str) -> Output:
@@ -55,9 +56,14 @@ def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session
     name = delivery_id(draft.stream, turn_id)
     directives = parse(text)
     body, total = draft.store("output", directives.text) if directives.text else ("", 0)
-    draft.key("delivery", name, delivery_value(draft.stream, turn_id, draft.digest(text)))
+    digest = draft.digest(body, directives.text) if body else ""
+    draft.key("delivery", name, delivery_value(draft.stream, turn_id, draft.digest(body, text), body))
     if status == "failed":
-        draft.add(TurnFailed(turn_id=turn_id, output=name, origin=origin, session=session, error=body, agent=agent))
+        draft.add(
+            TurnFailed(
+                turn_id=turn_id, output=name, origin=origin, session=session, error=body, digest=digest, agent=agent
+            )
+        )
         output = Output(output=name, turn_id=turn_id, body=body, total=total, accepted_at=draft.now, origin=origin)
         draft.add(OutputSkipped(output=output, reason="failed"))
         return output
@@ -71,6 +77,7 @@ def _end(draft: Draft, command: AcceptTurn | FinishTurn, origin: Origin, session
             total=total,
             session=session,
             quote=directives.reply_to or "",
+            digest=digest,
             agent=agent,
         )
     )

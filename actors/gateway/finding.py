@@ -44,6 +44,7 @@ class DeliveryKey(msgspec.Struct, frozen=True):
     stream: str
     turn: str
     text: str  # fingerprint of the text as it was offered
+    body: str  # whose salt keys it, "" = the log's
 
 
 class Finder:
@@ -136,4 +137,4 @@ class Finder:
 def delivery_key(delivery: str, value: str) -> DeliveryKey:
     """Read what the log keeps under a delivery's id."""
     kept = json.loads(value)
-    return DeliveryKey(delivery, kept["stream"], kept["turn"], kept["text"])
+    return DeliveryKey(delivery, kept["stream"], kept["turn"], kept["text"], kept.get("body", ""))

@@ -12,11 +12,12 @@ from actors.deciding.turns import delivery_value
 from events import bot, peer
 from events.base import Carried, Event, Kind, Origin
 from events.streams import Address, bot_stream, delivery_id, fingerprint, peer_stream
-from store.records import ANY, AddressRow, AgendaRow, Batch, Body, Key, Write
+from store.records import ANY, SALT_BYTES, AddressRow, AgendaRow, Batch, Body, Key, Write
 
 ACCOUNT = Address("weixin", "main")
 BOT = bot_stream(ACCOUNT)
 SALT = b"salt of the benchmarks"
+BODY_SALT = SALT[:SALT_BYTES]
 TEXT = "The nightly job has finished: 1,204 rows checked, 3 of them changed, 没有失败。 Details are in the report. " * 3
 EVENTS_PER_CYCLE = 11
 BATCHES_PER_CYCLE = 7
@@ -56,7 +57,13 @@ class PeerStream:
         self._message, body, token = self.id("m"), self.id("b"), self.id("b")
         self.window, self.slot = self.window + 1, 0
         received = peer.MessageReceived(
-            message=self._message, body=body, total=len(TEXT), sent_at=at - 500, not_before=at - 1_000, generation=1
+            message=self._message,
+            body=body,
+            total=len(TEXT),
+            sent_at=at - 500,
+            not_before=at - 1_000,
+            generation=1,
+            digest=fingerprint(BODY_SALT, TEXT),
         )
         seen = peer.ContextTokenSeen(message=self._message, body=token, generation=1)
         advanced = bot.CursorAdvanced(cursor=cursor, poll_started_at=at - 900, poll_ended_at=at)
@@ -116,10 +123,11 @@ class PeerStream:
 
     def _complete(self, at: int, turn_id: str, origin: Origin, kind: Kind | None) -> Batch:
         body, output = self.id("b"), delivery_id(self.stream, turn_id)
+        digest = fingerprint(BODY_SALT, TEXT)
         completed = peer.TurnCompleted(
-            turn_id=turn_id, output=output, origin=origin, body=body, total=len(TEXT), session="s"
+            turn_id=turn_id, output=output, origin=origin, body=body, total=len(TEXT), session="s", digest=digest
         )
-        keys = [Key(source="delivery", key=output, value=delivery_value(self.stream, turn_id, fingerprint(SALT, TEXT)))]
+        keys = [Key(source="delivery", key=output, value=delivery_value(self.stream, turn_id, digest, body))]
         if origin != "inbound":
             keys.append(Key(source="turn", key=turn_id, value=f'{{"streams":["{self.stream}"]}}'))
         bodies = [self._body(body, "output", TEXT, at)]
@@ -139,7 +147,7 @@ class PeerStream:
             kind=kind,
             body=body,
             total=len(TEXT),
-            digest=fingerprint(SALT, TEXT),
+            digest=fingerprint(BODY_SALT, TEXT),
             client_id=self.id("c"),
             login=1,
             token=self.id("b"),
@@ -171,7 +179,7 @@ class PeerStream:
         )
 
     def _body(self, body: str, kind: str, text: str, at: int) -> Body:
-        return Body(id=body, stream=self.stream, kind=kind, text=text, at=at)
+        return Body(id=body, stream=self.stream, kind=kind, text=text, at=at, salt=BODY_SALT)
 
 
 def days(peers: list[PeerStream], events: int, at: int, span_ms: int) -> Iterator[Batch]:

@@ -28,14 +28,17 @@ async def read_copy(log: Path, copy: Path) -> Told:
 
 
 async def _told(reader: SqliteReader) -> Told:
-    world, past, digests = World(), HistoryFold(), {}
+    world, past, digests, salts = World(), HistoryFold(), {}, {}
     async for page in reader.page():
         for recorded in page:
             world.apply(recorded)
             if recorded.stream.startswith("peer-"):
                 past.apply(recorded)
             if isinstance(recorded.event, SendRequested):
-                digests[recorded.event.request] = recorded.event.digest
+                event = recorded.event
+                digests[event.request] = event.digest
+                kept = (await reader.kept((event.body,))).get(event.body)
+                salts[event.request] = kept.salt if kept else b""
     (stream,) = world.peers  # the demo has one user
     names = await read_names(reader)
     report, _ = report_of(world, names, stream, world.at, str)
@@ -45,7 +48,7 @@ async def _told(reader: SqliteReader) -> Told:
         rows=tuple(await ledger(reader, AuditOptions(free=True))),
         digests=digests,
         messages=messages,
-        salt=bytes.fromhex((await reader.meta())["salt"]),
+        salts=salts,
         left=report.quota_of - report.quota_spent if report.window_open else 0,
         share_window_ms=policy.share_window_ms,
         flaws=await _flaws(reader),

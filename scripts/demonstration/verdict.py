@@ -34,7 +34,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[AuditRow, ...]  # also those that were free, in commit order
     digests: dict[str, str]  # request -> fingerprint of its text
     messages: tuple[MessageStory, ...]
-    salt: bytes
+    salts: dict[str, bytes]  # request -> what keys that
     left: int  # replies left of the quota, by the fold
     share_window_ms: Millis
     flaws: tuple[str, ...] = ()  # of the log itself: a broken chain, a real clock
@@ -130,7 +130,9 @@ def _absence_differs(row: AuditRow, gone: Refused | None, told: Told) -> Iterato
         yield "the ledger tells of a refusal that the server does not have"
     if gone is not None:
         yield from _differs("code of the refusal", gone.code, row.code)
-        yield from _differs("text", fingerprint(told.salt, gone.text), told.digests.get(row.request))
+        yield from _differs(
+            "text", fingerprint(told.salts.get(row.request, b""), gone.text), told.digests.get(row.request)
+        )
 
 
 def _arrival_differs(row: AuditRow, here: Accepted, told: Told) -> Iterator[str]:
@@ -139,7 +141,7 @@ def _arrival_differs(row: AuditRow, here: Accepted, told: Told) -> Iterator[str]
     if row.outcome == "confirmed":
         yield from _differs("message id", "" if here.message_id is None else str(here.message_id), row.message_id)
     yield from _differs("bytes", here.bytes, row.bytes)
-    yield from _differs("text", fingerprint(told.salt, here.text), told.digests.get(row.request))
+    yield from _differs("text", fingerprint(told.salts.get(row.request, b""), here.text), told.digests.get(row.request))
     yield from _differs("slot of the quota", here.slot, row.slot)
     if abs(here.at - row.at) > TOLERANCE_MS:
         yield f"time: the phone says {here.at}, the ledger {row.at}"

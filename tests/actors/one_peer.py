@@ -21,6 +21,7 @@ from events.peer import ContextTokenSeen, MessageReceived, SendRequested
 from events.peer_state import PeerState, evolve
 from events.quota import SEND_WITHIN_MS
 from events.streams import delivery_id
+from store.records import Kept
 from tests.streams_builder import ACCOUNT, ANN, NOON, SECOND
 
 SALT = b"salt of the tests"
@@ -55,6 +56,7 @@ class OnePeer:
         self.state = PeerState()
         self.recorded: list[Recorded] = []
         self.texts: dict[str, str] = {}  # bodies that are in the log
+        self.salts: dict[str, bytes] = {}  # of those among them that have one
         self.keys: dict[tuple[str, str], str] = {}
         self.effects: list[Effect] = []
         self.ids = CountedIds()
@@ -92,6 +94,7 @@ class OnePeer:
         decision = self.rehearse(command)
         for body in decision.bodies:
             self.texts[body.id] = body.text
+            self.salts[body.id] = body.salt
         for key in decision.keys:
             assert (key.source, key.key) not in self.keys, f"{key} is taken"
             self.keys[key.source, key.key] = key.value
@@ -111,17 +114,24 @@ class OnePeer:
                 return decide(self.draft(texts), command)
             except TextsNeeded as need:
                 self.fetched.append(need)
-                texts.known.update({body: self.texts.get(body) for body in need.bodies})
+                texts.learn(need.bodies, self.kept())
                 size = self.view.policy.part_bytes
                 texts.splits.update({(b, size): parts(texts.known[b] or "", size) for b in need.splits})
 
+    def kept(self) -> dict[str, Kept]:
+        """The bodies as the log gives them."""
+        return {body: Kept(text, self.salts.get(body) or SALT) for body, text in self.texts.items()}
+
     def draft(self, texts: Texts | None = None) -> Draft:
+        if texts is None:
+            texts = Texts()
+            texts.learn(self.texts, self.kept())
         return Draft(
             self.state,
             self.view,
             stream=self.stream,
             now=self.now,
-            texts=texts or Texts(dict(self.texts)),
+            texts=texts,
             ids=self.ids,
             salt=SALT,
             pace=lambda now: max(now, self.paced_until),

@@ -12,7 +12,7 @@ from actors.text.split import parts
 from events.bot import Policy
 from events.peer import ChargeNote, SendRequested
 from events.streams import fingerprint
-from tests.actors.one_peer import SALT, OnePeer
+from tests.actors.one_peer import OnePeer
 from tests.corpus import Document, documents
 from tests.streams_builder import DAY, HOUR, MINUTE
 
@@ -113,7 +113,7 @@ def test_an_answer_whose_text_is_gone() -> None:
 def test_a_request_is_whole_in_itself() -> None:
     peer = gathered("first", "second")
     request = last(peer)
-    assert request.digest == fingerprint(SALT, peer.said[0])
+    assert request.digest == fingerprint(peer.salts[request.body], peer.said[0])
     assert request.total == len(peer.said[0].encode())
     assert peer.texts[request.body] == peer.said[0], "the rendered text is a body of its own"
     assert request.token == "k-1"

@@ -13,7 +13,7 @@ from events.errors import UnknownEventType
 from events.peer import SessionBound
 from store.errors import EventUnreadable, Fenced, LogBusy, LogFailed
 from store.memory import MemoryLog
-from store.records import Appended, Batch, Body, Key, Write
+from store.records import Appended, Batch, Body, Kept, Key, Write
 
 BOT, STREAM = "weixin:main", "peer-0123456789abcdef0123456789abcdef"
 
@@ -42,7 +42,7 @@ async def test_what_is_appended_is_told_once_and_can_be_read() -> None:
     assert told == [appended.recorded]
     assert await port.read(STREAM, 0) == appended.recorded
     assert await port.read(STREAM, 1) == ()
-    assert await port.bodies(["b-1", "b-2"]) == {"b-1": "hello"}
+    assert await port.kept(["b-1", "b-2"]) == {"b-1": Kept("hello", log.salt)}
     assert await port.taken(BOT, "message", ["id:1", "id:2"]) == {"id:1"}
     await port.put_snapshot(STREAM, 1, "f", b"state")
     assert await port.snapshot(STREAM, "f") == (1, b"state")

@@ -77,7 +77,7 @@ def both() -> tuple[Phone, Told]:
             "r9": fingerprint(SALT, "no"),
         },
         messages=(message(),),
-        salt=SALT,
+        salts={f"r{n}": SALT for n in range(1, 10)},
         left=7,
         share_window_ms=DAY_MS,
     )

@@ -11,6 +11,7 @@ import msgspec
 
 from actors.fence import CONFIRMED_MS
 from actors.gateway.api import TurnOffer
+from actors.gateway.finding import delivery_key
 from actors.peer import agenda_of
 from events import bot, codec, peer_state
 from events.base import Recorded
@@ -27,8 +28,8 @@ from events.peer import (
     TurnStarted,
 )
 from events.peer_state import Message, PeerState
-from events.streams import fingerprint
 from events.quota import SEND_WITHIN_MS
+from events.streams import fingerprint
 from scripts.reading.world import view_of
 from store.records import AgendaRow
 from tests.world.disk import READ_MS_MAX, SALT
@@ -38,6 +39,7 @@ from tests.world.oracle import Oracle
 from tests.world.recount import Recount
 from tests.world.rules import SETTLED_ROWS, Rules
 from tests.world.server import Reply, Server, Taken
+from tests.world.texts import untrue_texts
 
 if TYPE_CHECKING:
     from tests.world.world import World
@@ -138,6 +140,8 @@ class Checks:
         before = self.peers.get(row.stream, PeerState())
         if row.at < before.at:
             self.fail("G4", f"time goes back in {row.stream}")
+        for wrong in untrue_texts(row.event, self.world.disk):
+            self.fail("G4", wrong)
         match row.event:
             case SendRequested() as event:
                 self._requested(row, event, before, account)
@@ -206,7 +210,8 @@ class Checks:
         self.promised.add(turn_id)
         self.kept(turn_id)
         found = self.world.disk.ask("key", "delivery", self.deliveries[turn_id])
-        if not any(f'"{fingerprint(SALT, text)}"' in value for value in found.values()):
+        keys = [delivery_key(turn_id, value) for value in found.values()]
+        if not any(fingerprint(self.world.disk.salts.get(k.body) or SALT, text) == k.text for k in keys):
             self.fail("G7", f"turn {turn_id} is in the log with another text")
 
     def delivered_as(self, turn_id: str, deliveries: list[str]) -> None:
@@ -237,7 +242,7 @@ class Checks:
         claims = self.claims[request.account]
         if request.row.epoch < len(claims) and now - claims[request.row.epoch] > RESIDUAL_MS:
             self.fail("G3", f"bytes of epoch {request.row.epoch} leave long after epoch {len(claims)} began")
-        if fingerprint(SALT, flight.order.text) != request.event.digest:
+        if fingerprint(self.world.disk.salts[request.event.body], flight.order.text) != request.event.digest:
             self.fail("G3", "other bytes leave than were requested")
 
     def arrived(self, server: Server, flight: Flight, reply: Reply) -> None:

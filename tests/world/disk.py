@@ -30,6 +30,7 @@ class Disk(Protocol):
     """One log file."""
 
     bodies: dict[str, str]  # every text that was ever committed, for the checks
+    salts: dict[str, bytes]  # and what keys its fingerprints
     committed: list[Recorded]
 
     def append(self, group: list[Prepared]) -> list[Outcome]: ...
@@ -61,6 +62,7 @@ class _Disk:
     def __init__(self, core: Any, source: Any, twin: ModuleType) -> None:
         self.core, self._source, self._twin = core, source, twin
         self.bodies: dict[str, str] = {}
+        self.salts: dict[str, bytes] = {}
         self.committed: list[Recorded] = []
 
     def ask(self, what: str, *args: Any) -> Any:
@@ -69,6 +71,7 @@ class _Disk:
     def _note(self, group: list[Prepared]) -> None:
         for prepared in group:
             self.bodies.update((b.id, b.text) for b in prepared.batch.bodies)
+            self.salts.update((b.id, b.salt) for b in prepared.batch.bodies)
         self._catch_up()
 
     def _catch_up(self) -> None:
@@ -268,6 +271,9 @@ class SimLog:
 
     def bodies(self, ids: Iterable[str]) -> Slot:
         return self._ask("bodies", tuple(ids))
+
+    def kept(self, ids: Iterable[str]) -> Slot:
+        return self._ask("kept", tuple(ids))
 
     def taken(self, account: str, source: str, keys: Iterable[str]) -> Slot:
         return self._ask("taken", account, source, tuple(keys))
