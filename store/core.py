@@ -16,6 +16,7 @@ from store.admit import Admitted, Facts, accept, admit
 from store.append import Cache, gather, insert
 from store.errors import AppendRefused, LogBusy, LogFailed
 from store.limits import DISK_RESERVE_BYTES, HEADS_CACHED_MAX, PAGE_ROWS_MAX
+from store.opening import is_damage
 from store.prepare import Prepared, prepare
 from store.records import ANY, Appended, Batch, Claim, Write
 
@@ -120,7 +121,8 @@ class SqliteCore:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _BEFORE_COMMIT:
             raise LogBusy(f"the log cannot be written now: {error}") from error
-        raise self._fail(f"the log failed: {error}") from error
+        why = f"it is damaged ({error}); restore a backup" if is_damage(error) else str(error)
+        raise self._fail(f"the log failed: {why}") from error
 
     def _commit(self) -> None:
         try:

@@ -10,6 +10,7 @@ StoreError
 │   └── LogBusy
 ├── LogUnusable              end the process: nothing may be decided on this log here
 │   ├── LogFailed            what was in flight is unknown, the log tells at the next start
+│   ├── LogDamaged           a page of the file is not what was written
 │   └── EventUnreadable      of a newer version, or damaged
 ├── LogClosed
 ├── LogUnreadable
@@ -80,6 +81,13 @@ class LogUnusable(StoreError):
 
 class LogFailed(LogUnusable):
     """Raised when a commit failed or was cut short: whether it happened is unknown."""
+
+
+class LogDamaged(LogUnusable):
+    """Raised when the file of the log holds what no log can: restore a backup."""
+
+    def __init__(self, where: str, why: object) -> None:
+        super().__init__(f"{where} is damaged ({why}); restore a backup")
 
 
 class EventUnreadable(LogUnusable):

@@ -172,6 +172,11 @@ def check_events(connection: sqlite3.Connection, path: Path) -> None:
         raise NewerLog(f"{path}: {EventUnreadable(stream, version, position=position, why=why)}") from why
 
 
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether SQLite found bytes that no database holds."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+
+
 def refusal(error: sqlite3.Error, path: Path) -> CannotOpen:
     """What an error of SQLite means for one who wanted to open the log."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
@@ -181,6 +186,6 @@ def refusal(error: sqlite3.Error, path: Path) -> CannotOpen:
         return ReadOnlyLog(f"{path} cannot be written ({error}); the log needs its folder and its files writable")
     if code == sqlite3.SQLITE_FULL:
         return CannotOpen(f"the disk of {path} is full; the log needs some room to start")
-    if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
+    if is_damage(error):
         return NotOurLog(f"{path} is not a log, or is damaged ({error}); restore a backup")
     return CannotOpen(f"{path} cannot be opened: {error}")
