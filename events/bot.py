@@ -105,17 +105,10 @@ class ClockStepped(Event, frozen=True, kw_only=True, tag="clock_stepped"):
     step_ms: int
 
 
-BotEvent = (
-    BotStarted
-    | BotStopped
-    | PolicyChanged
-    | LoginCompleted
-    | LoginLost
-    | CursorAdvanced
-    | SendingPaused
-    | SendingResumed
-    | ClockStepped
+_Rare = (
+    BotStarted | BotStopped | PolicyChanged | LoginCompleted | LoginLost | SendingPaused | SendingResumed | ClockStepped
 )
+BotEvent = _Rare | CursorAdvanced
 
 
 class BotState(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,10 +135,23 @@ class BotState(msgspec.Struct, frozen=True, kw_only=True):
 
 def evolve(state: BotState, event: BotEvent, *, version: int, at: Millis, epoch: int) -> BotState:
     """The state after one event of the bot's stream."""
+    if isinstance(event, CursorAdvanced):  # nearly all of them
+        return _advanced(state, event, version, at)
     return msgspec.structs.replace(_apply(state, event, epoch), version=version, at=at)
 
 
-def _apply(state: BotState, event: BotEvent, epoch: int) -> BotState:
+def _advanced(state: BotState, event: CursorAdvanced, version: int, at: Millis) -> BotState:
+    return msgspec.structs.replace(
+        state,
+        version=version,
+        at=at,
+        cursor=event.cursor,
+        poll_started_at=event.poll_started_at,
+        poll_ended_at=event.poll_ended_at,
+    )
+
+
+def _apply(state: BotState, event: _Rare, epoch: int) -> BotState:
     to = msgspec.structs.replace
     match event:
         case BotStarted():
@@ -159,10 +165,6 @@ def _apply(state: BotState, event: BotEvent, epoch: int) -> BotState:
             return _logged_in(state, event)
         case LoginLost():
             return to(state, login_lost=event.code)
-        case CursorAdvanced():
-            return to(
-                state, cursor=event.cursor, poll_started_at=event.poll_started_at, poll_ended_at=event.poll_ended_at
-            )
         case SendingPaused():
             return to(state, paused=(*_without(state, event.scope), (event.scope, event.until)))
         case SendingResumed():

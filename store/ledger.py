@@ -131,7 +131,7 @@ def _candidates(con: sqlite3.Connection, wanted: Wanted, after: Place) -> list[R
     types = _first_types(wanted)
     given = (*start, until, not wanted.kinds, *kinds, not types, *(types or ("", "")), _SCAN_ROWS, wanted.stream)
     rows = con.execute(_OF_STREAM if wanted.stream else _OF_ALL, dict(zip(_VALUES, given, strict=True)))
-    return [recorded(row) for row in rows]
+    return list(recorded(rows))
 
 
 def _first_types(wanted: Wanted) -> tuple[str, str] | tuple[()]:
@@ -144,10 +144,10 @@ def _first_types(wanted: Wanted) -> tuple[str, str] | tuple[()]:
 
 def _outcomes(con: sqlite3.Connection, request: Recorded) -> list[Recorded]:
     place = (request.stream, request.version)
-    first = next(_outcomes_among((recorded(row) for row in con.execute(_OUTCOMES, place)), request), None)
+    first = next(_outcomes_among(recorded(con.execute(_OUTCOMES, place)), request), None)
     if first is None or not isinstance(first.event, SendUnknown):
         return [first] if first else []
-    return [first, *_outcomes_among((recorded(row) for row in con.execute(_RESOLVED, place)), request)]
+    return [first, *_outcomes_among(recorded(con.execute(_RESOLVED, place)), request)]
 
 
 def _outcomes_among(later: Iterable[Recorded], request: Recorded) -> Iterator[Recorded]:

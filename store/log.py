@@ -8,6 +8,7 @@ from typing import Protocol
 from events.base import Millis, Recorded
 from store.chain import Root
 from store.ledger import START, Entry, Place, Wanted
+from store.limits import PAGE_ROWS
 from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
 
 
@@ -18,7 +19,7 @@ class Reader(Protocol):
         """Events of a stream after a version, in order; `limit` 0 = all."""
         ...
 
-    def page(self, after: int = 0, until: int = 0, size: int = 5000) -> AsyncIterator[tuple[Recorded, ...]]:
+    def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         ...
 

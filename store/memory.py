@@ -13,6 +13,7 @@ from store import memory_queries as queries
 from store.chain import Root, root
 from store.errors import LogClosed
 from store.ledger import START, Entry, Place, Wanted, page_of_memory
+from store.limits import PAGE_ROWS
 from store.memory_core import MemoryCore
 from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
 
@@ -72,7 +73,7 @@ class MemoryLog:
         """Events of a stream after a version, in order; `limit` 0 = all."""
         return queries.read(self._open(), stream, after, limit)
 
-    async def page(self, after: int = 0, until: int = 0, size: int = 5000) -> AsyncIterator[tuple[Recorded, ...]]:
+    async def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         while found := queries.page(self._open(), after, until, size):
             yield found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from events.base import Millis, Recorded
@@ -35,33 +35,39 @@ _SALTED = "SELECT id, text, salt FROM bodies WHERE id IN ("
 _UNSALTED = "SELECT id, text, x'' FROM bodies WHERE id IN ("  # a log of schema 1 that nobody has opened to write since
 
 
-def recorded(row: tuple[Any, ...]) -> Recorded:
-    """A row of the events table, decoded. Raises EventUnreadable."""
-    position, stream, version, tag, at, epoch, cause, data = row
-    try:
-        event = decode(tag, data)
-    except CodecError as error:
-        raise EventUnreadable(stream, version, position=position, why=error) from error
-    return Recorded(
-        position=position,
-        stream=stream,
-        version=version,
-        type=tag,
-        at=at,
-        epoch=epoch,
-        cause=cause,
-        event=event,
-    )
+def recorded(rows: Iterable[tuple[Any, ...]]) -> Iterator[Recorded]:
+    """Rows of the events table, each decoded when it is asked for. Raises EventUnreadable."""
+    for position, stream, version, tag, at, epoch, cause, data in rows:
+        try:
+            event = decode(tag, data)
+        except CodecError as error:
+            raise EventUnreadable(stream, version, position=position, why=error) from error
+        yield Recorded(
+            position=position,
+            stream=stream,
+            version=version,
+            type=tag,
+            at=at,
+            epoch=epoch,
+            cause=cause,
+            event=event,
+        )
 
 
 def read(con: Con, stream: str, after: int, limit: int) -> tuple[Recorded, ...]:
     """Events of a stream after a version."""
-    return tuple([recorded(row) for row in con.execute(_OF_STREAM, (stream, after, limit or -1))])
+    return tuple(recorded(con.execute(_OF_STREAM, (stream, after, limit or -1))))
 
 
 def page(con: Con, after: int, until: int, size: int) -> tuple[Recorded, ...]:
     """The next events of the whole log, up to `until` (0 = the end)."""
-    return tuple([recorded(row) for row in con.execute(_PAGE, (after, until or INTEGER_MAX, size))])
+    return tuple(recorded(con.execute(_PAGE, (after, until or INTEGER_MAX, size))))
+
+
+def flaws(con: Con) -> tuple[str, ...]:
+    """What an examination of the whole file finds wrong, at most a few sentences of SQLite's."""
+    found = [str(row[0]) for row in con.execute("PRAGMA integrity_check(3)")]
+    return () if found == ["ok"] else tuple(found)
 
 
 def row_page(con: Con, after: int, size: int) -> tuple[Row, ...]:

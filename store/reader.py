@@ -17,10 +17,10 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 from events.base import Millis, Recorded
 from store import ledger, queries
 from store.chain import Root
-from store.errors import CannotOpen, LogUnreadable
+from store.errors import CannotOpen, LogDamaged, LogUnreadable
 from store.ledger import START, Entry, Place, Wanted
-from store.limits import BUSY_MS, PAGE_ROWS_MAX
-from store.opening import check_contents, check_file, refusal
+from store.limits import BUSY_MS, PAGE_ROWS, PAGE_ROWS_MAX
+from store.opening import check_contents, check_file, is_damage, refusal
 from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 from store.thread import ConnectionThread, file_uri
 
@@ -65,13 +65,19 @@ class SqliteReader:
         try:
             return await self._reads.run(lambda connection: query(connection, *args, **kwargs))
         except sqlite3.Error as error:
+            if is_damage(error):
+                raise LogDamaged(str(self.path), error) from error
             raise LogUnreadable(f"{self.path} could not be read: {error}") from error
+
+    async def flaws(self) -> tuple[str, ...]:
+        """What SQLite finds wrong with the file, in its words; reads all of it (seconds for a million events). Raises LogDamaged."""
+        return await self._ask(queries.flaws)
 
     async def read(self, stream: str, after: int = 0, limit: int = 0) -> tuple[Recorded, ...]:
         """Events of a stream after a version, in order; `limit` 0 = all."""
         return await self._ask(queries.read, stream, after, limit)
 
-    async def page(self, after: int = 0, until: int = 0, size: int = 5000) -> AsyncIterator[tuple[Recorded, ...]]:
+    async def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         while found := await self._ask(queries.page, after, until, min(size, PAGE_ROWS_MAX)):
             yield found

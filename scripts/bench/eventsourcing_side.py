@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-PAGE = 5_000
-"""Notifications of one pull; the library's own default of 10 would be much slower."""
+PAGE = 1_000
+"""Notifications of one pull, as many as our pages have events; the library's own default of 10 would be much slower."""
 
 
 def camel(tag: str) -> str:

@@ -30,7 +30,9 @@ class World(msgspec.Struct):
 
     def take(self, events: Sequence[Recorded]) -> None:
         """Take in the next events; a long replay spends its time here. Raises FoldError."""
-        peers, evolve, blank = self.peers, peer_state.evolve, PeerState()
+        if not events:
+            return
+        peers, evolve, blank, latest = self.peers, peer_state.evolve, PeerState(), self.at
         for r in events:
             stream, at = r.stream, r.at
             old = peers.get(stream)
@@ -38,9 +40,9 @@ class World(msgspec.Struct):
                 self.bots[stream] = _evolve_bot(self.bots.get(stream, BotState()), r)
             else:
                 peers[stream] = evolve(old or blank, r.event, version=r.version, at=at, epoch=r.epoch)
-            self.position = r.position
-            if at > self.at:  # noqa: PLR1730 - `max` takes three times as long
-                self.at = at
+            if at > latest:  # noqa: PLR1730 - `max` takes three times as long
+                latest = at
+        self.position, self.at = events[-1].position, latest
 
 
 def _evolve_bot(state: BotState, recorded: Recorded) -> BotState:
@@ -71,7 +73,7 @@ async def events_of(
     """Pages of events in commit order, up to a position (0 = the end) and a time: all streams, or one peer's and its bot's."""
     if not stream:
         async for page in reader.page(until=until):
-            yield tuple(r for r in page if by is None or r.at <= by)
+            yield page if by is None else tuple(r for r in page if r.at <= by)
         return
     found = [*await reader.read(stream), *await reader.read(names.bot_of(stream))]
     yield tuple(
