@@ -34,6 +34,7 @@ class HistoryFold:
         self._turns: dict[str, TurnStory] = {}
         self._tokens: dict[str, TokenStory] = {}
         self._duplicates: list[Millis] = []
+        self._written: dict[Millis, tuple[str, ...]] = {}  # by creation time: messages
         self._windows = 0
 
     def history(self) -> History:
@@ -58,6 +59,8 @@ class HistoryFold:
 
     def _received(self, event: peer.MessageReceived, on: Recorded) -> None:
         self._windows += 1
+        if event.sent_at > 0:
+            self._written[event.sent_at] = (*self._written.get(event.sent_at, ()), event.message)
         self._messages[event.message] = MessageStory(
             message=event.message,
             at=on.at,
@@ -72,9 +75,9 @@ class HistoryFold:
 
     def _duplicate(self, event: peer.DuplicateSuppressed, on: Recorded) -> None:
         self._duplicates.append(on.at)
-        known = self._messages.get(event.message)
-        if known is not None:
-            self._amend_message(event.message, duplicates=(*known.duplicates, on.at))
+        same = self._written.get(event.sent_at, ())
+        if len(same) == 1:  # what is delivered again has its creation time again; two of one instant cannot be told apart
+            self._amend_message(same[0], duplicates=(*self._messages[same[0]].duplicates, on.at))
 
     def _token_seen(self, event: peer.ContextTokenSeen, on: Recorded) -> None:
         self._tokens[event.body] = TokenStory(

@@ -108,7 +108,7 @@ class MessageStory(Part, frozen=True, kw_only=True):
     turn_id: str = ""
     command: str = ""  # what it asked of the gateway itself: reset, cancel, more, help
     refused: str = ""  # why the peer may not talk to the bot
-    duplicates: tuple[Millis, ...] = ()  # when the channel delivered it again, as far as the log knows
+    duplicates: tuple[Millis, ...] = ()  # when the channel delivered it again, as far as its creation time tells
 
 
 class TurnStory(Part, frozen=True, kw_only=True):

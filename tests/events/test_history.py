@@ -196,6 +196,24 @@ def test_an_unknown_is_charged_until_its_bytes_can_no_longer_arrive() -> None:
     assert (story.outcome_at, story.settled_at) == (NOON + SECOND, NOON + SECOND + 7_000)
 
 
+def test_a_message_that_was_delivered_again_is_known_by_its_creation_time() -> None:
+    streams = Streams().start().message("m1").wait(HOUR)
+    (written,) = [r.event.sent_at for r in streams.of(ANN) if isinstance(r.event, peer.MessageReceived)]
+    streams.add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-1", sent_at=written)).wait(HOUR)
+    streams.add(ANN, peer.DuplicateSuppressed(reason="same_content", body="b-2", sent_at=written))
+    streams.add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-3", sent_at=0))
+    told = history(streams.of(ANN))
+    assert told.messages["m1"].duplicates == told.duplicates[:2]
+
+
+def test_two_messages_of_one_instant_are_not_told_apart() -> None:
+    streams = Streams().start().message("m1").message("m2")
+    assert len({r.event.sent_at for r in streams.of(ANN) if isinstance(r.event, peer.MessageReceived)}) == 1
+    at = next(r.event.sent_at for r in streams.of(ANN) if isinstance(r.event, peer.MessageReceived))
+    streams.add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-1", sent_at=at))
+    assert [m.duplicates for m in history(streams.of(ANN)).messages.values()] == [(), ()]
+
+
 def test_messages_turns_and_tokens() -> None:
     streams = begun().begin("t1", "hi", agent="echo").wait(HOUR)
     streams.add(ANN, peer.TurnHandedOver(turn_id="t1", agent="other"))

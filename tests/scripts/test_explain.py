@@ -418,7 +418,7 @@ TABLE: list[Row] = [
         "t1",
         "queued",
         "window_closed",
-        ["the window that message m1 opened ended at 2025-06-16 15:06:24 UTC"],
+        ["the window that message m1 opened ended at 2025-06-16 15:06:19 UTC"],
     ),
     (
         "a part was refused, the later ones hold",
@@ -529,3 +529,11 @@ async def test_what_an_operator_dropped_and_put_back_is_told() -> None:
     text = "\n".join((await told(streams, "t1")).sentences)
     assert "until, at 2025-06-15 15:06:41 UTC, an operator dropped it" in text
     assert "An operator put it back by `dead retry`" in text
+
+
+async def test_of_a_message_that_came_again_it_is_told() -> None:
+    streams = Streams().start().message("m1")
+    (written,) = [r.event.sent_at for r in streams.of(ANN) if isinstance(r.event, peer.MessageReceived)]
+    streams.wait(SECOND).add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-again", sent_at=written))
+    text = "\n".join((await told(streams, "m1")).sentences)
+    assert "The channel delivered it once more, at 2025-06-15 15:06:41 UTC; that opened no window" in text
