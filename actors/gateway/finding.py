@@ -64,7 +64,11 @@ class Finder:
         )
 
     def place(self, address: str, path: str = "") -> Place:
-        """A peer by its address; a bot's own address means the person who logged in. Raises UnknownPeer, Unavailable."""
+        """A peer by its address, or by its stream as log lines name it; a bot's own address means the person who logged in.
+        Raises UnknownPeer, Unavailable."""
+        named = self.of_stream(address)
+        if named is not None:
+            return named
         try:
             parsed = parse_address(address)
         except BadAddress as error:

@@ -8,7 +8,7 @@ import pytest
 
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import Unavailable, UnknownDelivery, UnknownPeer, UnknownSession
+from actors.gateway.errors import BadRequest, Unavailable, UnknownDelivery, UnknownPeer, UnknownSession
 from actors.gateway.finding import Finder
 from actors.life import AccountLife, AccountSpec, Process
 from actors.runtime.clock import ManualClock
@@ -84,10 +84,13 @@ async def test_while_an_account_is_about_to_start_its_peers_are_not_unknown() ->
         await life.start()
 
         assert finder.place(ADDRESS).stream == STREAM
+        assert finder.place(STREAM).address == ADDRESS, "as the gateway's log lines name it"
         assert [p.stream for p in await finder.bound("desk")] == [STREAM]
         assert (await finder.delivery(DELIVERY))[1].stream == STREAM
         with pytest.raises(UnknownPeer):
             finder.place("weixin:main:bob@im.wechat")
+        with pytest.raises(BadRequest):
+            finder.place(STREAM[:-1])
         with pytest.raises(UnknownSession):
             await finder.bound("attic")
         with pytest.raises(UnknownDelivery):
