@@ -119,8 +119,10 @@ def _session_reset(state: PeerState, event: SessionReset, _at: Millis, _epoch: i
 
 
 def _turn_started(state: PeerState, event: TurnStarted, at: Millis, _epoch: int) -> PeerState:
-    message = next((m for m in state.inbox if m.message == event.message), None)
-    if message is None:
+    for message in state.inbox:
+        if message.message == event.message:
+            break
+    else:
         raise FoldError(f"turn {event.turn_id} starts from message {event.message}, which does not wait")
     if state.turn is not None:
         raise FoldError(f"turn {event.turn_id} starts while {state.turn.turn_id} is open")
@@ -137,6 +139,8 @@ def _turn_handed_over(state: PeerState, event: TurnHandedOver, _at: Millis, _epo
 def _former(turn: OpenTurn, agent: str) -> tuple[str, ...]:
     """Who had a turn before it goes to `agent`."""
     had = (*turn.former, turn.agent) if turn.agent else turn.former
+    if not had:
+        return ()
     return tuple(dict.fromkeys(a for a in had if a != agent))[-FORMER_KEPT:]
 
 
