@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from actors.access import admits
 from actors.agenda import Agenda
 from actors.deciding.commands import Advance
 from actors.deciding.view import BotView, Reason
@@ -141,7 +142,7 @@ class Account:
 
     def allows(self, peer: str) -> bool:
         """Whether the configuration lets this peer talk to the bot."""
-        return peer in self.access or "all" in self.access or ("owner" in self.access and peer == self.owner)
+        return admits(self.access, peer, self.owner)
 
     def admit(self, access: tuple[str, ...]) -> None:
         """The configuration names others who may talk to the bot; what they said is looked at now."""

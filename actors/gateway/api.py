@@ -42,7 +42,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 class TurnOffer(Request, frozen=True, kw_only=True):
     """A finished turn, for a peer (`to`, an address) or for each peer bound to a `session`: exactly one of the two.
-    Without a `turn_id` the gateway gives one, and a repetition is then another turn."""
+    Without a `turn_id` the gateway gives one, and a repetition is then another turn; an empty one is refused over HTTP."""
 
     to: Annotated[str, msgspec.Meta(max_length=512)] = ""
     session: Annotated[str, msgspec.Meta(max_length=512)] = ""

@@ -73,7 +73,12 @@ class NoQuery(api.Request, frozen=True, kw_only=True):
 
 
 def _offer(call: Call) -> api.TurnOffer:
-    offer = convert(json_value(call.body), api.TurnOffer)
+    raw = json_value(call.body)
+    if (
+        isinstance(raw, dict) and raw.get("turn_id") == ""
+    ):  # an unset variable: a new id would make each repetition a new turn
+        raise BadRequest("`turn_id` is empty; leave it out to get a new one", path="$.turn_id")
+    offer = convert(raw, api.TurnOffer)
     size = text_bytes(offer.text)
     if size > TEXT_BYTES_MAX:
         raise TooLarge(f"the text has {size} bytes, at most {TEXT_BYTES_MAX} are taken", path="$.text")

@@ -14,9 +14,13 @@ import msgspec
 from actors.gateway.api import TurnOffer, TurnOrigin
 from actors.runtime.clock import SystemIds
 from actors.text.clean import clean, text_bytes
+from actors.text.counts import counted
 from scripts.exits import Failed, Misused
 from scripts.printing import Printer
 from store.records import TEXT_BYTES_MAX
+
+REPLACEMENT = "\ufffd"
+"""Stands for bytes that are no UTF-8."""
 
 
 class Format(StrEnum):
@@ -52,7 +56,7 @@ def offers(source: Source, given: Addressed, printer: Printer) -> tuple[TurnOffe
         if bool(given.to) == bool(given.session):
             raise Misused("give exactly one of -t ADDRESS and -s SESSION")
         turn_id = given.turn_id or _fresh()
-        text = clean(_text(source))
+        text = clean(_text(source, printer))
         offer = TurnOffer(to=given.to, session=given.session, turn_id=turn_id, origin=given.origin, text=text)
         turns: tuple[TurnOffer, ...] = (offer,)
     else:
@@ -68,12 +72,17 @@ def _fresh() -> str:
     return f"cli-{SystemIds().token(8)}"
 
 
-def _text(source: Source) -> str:
+def _text(source: Source, printer: Printer) -> str:
     if source.text is not None and source.text != "-":
         return source.text
     with _opened(source) as file:
         data = file.read(TEXT_BYTES_MAX * 2)
-    return data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = data.decode("utf-8", "replace")
+    broken = text.count(REPLACEMENT) - data.count(REPLACEMENT.encode())
+    if broken:
+        places = counted(broken, "place in the text is", "places in the text are")
+        printer.talk(f"{places} no UTF-8, and sent as {REPLACEMENT}")
+    return text.removeprefix("\ufeff")
 
 
 @contextmanager

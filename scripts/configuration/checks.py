@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
+from actors.access import ACCESS_WORDS
+from actors.channels.weixin.ids import is_person
+from actors.gateway.errors import nearest
 from actors.gateway.listen import is_loopback
 from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, SHARE_WINDOW_MS_MAX
 from events.errors import BadAddress
@@ -25,6 +28,9 @@ DURATIONS_MS: dict[str, tuple[int, int]] = {
     "notice_after": (0, DAY_MS),
 }
 """Least and most of each duration of a policy."""
+
+IS_PERSON: dict[str, Callable[[str], bool]] = {"weixin": is_person}
+"""What the ids of each channel's people look like."""
 
 BODIES_MS = (DAY_MS, 3_650 * DAY_MS)
 """Least and most of `retention.bodies`."""
@@ -68,11 +74,22 @@ def _account(key: str, name: str, account: AccountTable) -> Iterator[str]:
         yield f"{key}: a name has up to 40 of a-z, 0-9, _ and -, and begins with a letter or digit"
         return
     for who in account.access:
-        try:
-            parse_address(f"{account.channel}:{name}:{who}")
-        except BadAddress as error:
-            yield f"{key}.access: {error}"
+        yield from _access(f"{key}.access", name, account.channel, who)
     yield from _policy(f"{key}.policy", account.policy)
+
+
+def _access(key: str, name: str, channel: str, who: str) -> Iterator[str]:
+    """Ids are free text, but each channel's have a shape: whatever has not, and is no word, is mistyped and would let nobody in."""
+    try:
+        parse_address(f"{channel}:{name}:{who}")
+    except BadAddress as error:
+        yield f"{key}: {error}"
+        return
+    if who in ACCESS_WORDS or IS_PERSON[channel](who):
+        return
+    near = nearest(who, ACCESS_WORDS)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    yield f"{key}: {who!r} is neither one of {', '.join(ACCESS_WORDS)} nor the id of a person on {channel}{hint}"
 
 
 def _policy(key: str, policy: PolicyTable) -> Iterator[str]:

@@ -38,7 +38,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     channel: str
     base_url: str
-    access: tuple[str, ...]  # "owner", "pairing", ids of peers
+    access: tuple[str, ...]  # "owner", "pairing", "all", ids of peers
     typing: bool
     exit_on_login_lost: bool
     policy: Policy  # with the account's push_origins

@@ -40,7 +40,8 @@ bodies = "30d"
 channel = "weixin"
 base_url = "https://ilinkai.weixin.qq.com"
 
-# Who may talk to the bot: "owner" (the person who logged in), ids of peers, "pairing" (others wait for `access grant`).
+# Who may talk to the bot: "owner" (the person who logged in), ids of peers (they end in @im.wechat), "pairing" (others wait for
+# `access grant`), "all".
 access = ["owner"]
 
 # Turns of which origins are pushed. Leave out "desktop" to keep what you do at the desk out of the chat.
@@ -49,7 +50,8 @@ push_origins = ["scheduled", "desktop", "api"]
 # Show the typing sign while an agent works. It may cost a send on metered channels.
 typing = false
 
-# When the login is lost: "degrade" (go on, visibly, and wait for a new login) or "exit" (with code 77).
+# When the login is lost: "degrade" (go on, visibly, and wait for a new login; what is sent meanwhile is accepted, and waits for it) or
+# "exit" (with code 77). HUP takes a change at once.
 login_lost = "degrade"
 
 # The delivery rules. Weixin allows 10 replies to each message of a peer, within 24 hours.

@@ -140,6 +140,7 @@ def test_a_file_that_is_no_utf8_is_sent_readably_or_refused(play: Stage, tmp_pat
     odd.write_bytes(b"caf\xe9 \x00 \xff end")
     ended = play.gateway.run("send", "-t", guest.address, "-f", str(odd), "--wait", "10")
     assert ended.code == 0, ended
+    assert "2 places in the text are no UTF-8" in ended.err
     assert guest.reads[-1].startswith("caf")
     assert guest.reads[-1].endswith("end")
     assert "\x00" not in guest.reads[-1]

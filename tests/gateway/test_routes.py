@@ -6,7 +6,8 @@ import pytest
 
 from actors.gateway import routes
 from actors.gateway.api import Gateway
-from actors.gateway.errors import UnknownEndpoint, WrongMethod
+from actors.gateway.errors import BadRequest, UnknownEndpoint, WrongMethod
+from tests.gateway.fake import FakeGateway
 
 
 def test_no_endpoint_twice() -> None:
@@ -42,3 +43,14 @@ def test_not_found(path: str) -> None:
 def test_wrong_method_names_the_right_one() -> None:
     with pytest.raises(WrongMethod, match="takes GET or POST"):
         routes.find("PUT", "/v1/accounts")
+
+
+@pytest.mark.parametrize("path", ["/v1/turns", "/v1/turns/dry-run"])
+async def test_an_empty_turn_id_is_a_mistake_and_no_new_turn(path: str) -> None:
+    route, _ = routes.find("POST", path)
+    gateway = FakeGateway()
+    call = routes.Call(body=b'{"to":"weixin:main","turn_id":"","text":"x"}')
+    with pytest.raises(BadRequest, match="leave it out to get a new one") as refusal:
+        await route.handler(gateway, call)
+    assert refusal.value.path == "$.turn_id"
+    await route.handler(gateway, routes.Call(body=b'{"to":"weixin:main","text":"x"}'))

@@ -91,6 +91,14 @@ REFUSED = [
     ("[accounts.'Ma in']\nchannel = 'weixin'", "accounts.Ma in: a name has up to 40"),
     (MAIN + "base_url = 'http://ilinkai.weixin.qq.com'", "accounts.main.base_url: plain http would show"),
     (MAIN + "access = ['a b']", "accounts.main.access: the peer in"),
+    (
+        MAIN + "access = ['pairng']",
+        "'pairng' is neither one of owner, pairing, all nor the id of a person on weixin; did you mean 'pairing'?",
+    ),
+    (MAIN + "access = ['Owner']", "did you mean 'owner'?"),
+    (MAIN + "access = ['owner', 'ben@im.wecaht']", "accounts.main.access: 'ben@im.wecaht' is neither"),
+    (MAIN + "access = ['@im.wechat']", "'@im.wechat' is neither"),
+    (MAIN + "access = ['a1b2c3d4e5f6@im.bot']", "nor the id of a person on weixin"),
     (MAIN + "access = []", "accounts.main.access: Expected `array` of length >= 1"),
     (MAIN + "push_origins = ['inbound']", "accounts.main.push_origins[0]: Invalid enum value 'inbound'"),
     (
@@ -259,3 +267,8 @@ def test_the_schema_knows_every_key_and_default() -> None:
     assert policy["part_bytes"]["maximum"] == 16_384
     assert all("default" in p for p in policy.values())
     assert schema["$defs"]["File"]["additionalProperties"] is False
+
+
+def test_words_and_ids_of_people_are_access(tmp_path: Path) -> None:
+    found = load(tmp_path, MAIN + 'access = ["owner", "pairing", "all", "o9cq80AbC@im.wechat"]')
+    assert found.accounts[0].access == ("owner", "pairing", "all", "o9cq80AbC@im.wechat")

@@ -84,3 +84,24 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         Paper(),
     )
     assert (offer.text, offer.turn_id) == ("from there", "t")
+
+
+@pytest.mark.parametrize(
+    ("data", "text", "said"),
+    [
+        (b"caf\xe9", "caf\ufffd", "1 place in the text is no UTF-8, and sent as \ufffd\n"),
+        (b"\xff a \xfe\xfd", "\ufffd a \ufffd\ufffd", "3 places in the text are no UTF-8, and sent as \ufffd\n"),
+        ("a \ufffd of its own".encode(), "a \ufffd of its own", ""),
+        ("\ufeffcafé".encode(), "café", ""),
+    ],
+)
+@pytest.mark.parametrize("given", ["file", "-"])
+def test_bytes_that_are_no_utf8_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, data: bytes, text: str, said: str
+) -> None:
+    paper, path = Paper(), tmp_path / "t"
+    path.write_bytes(data)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    source = Source(text="-" if given == "-" else None, file=None if given == "-" else path, format=Format.text)
+    (offer,) = sources.offers(source, Addressed(to="a", session="", turn_id="t", origin="api"), paper)
+    assert (offer.text, paper.talked) == (text, said)
