@@ -161,6 +161,13 @@ def _is_constant(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant)
 
 
+def no_numbered_parameters(module: Module) -> Iterator[Finding]:
+    """`?1` given a sequence is a DeprecationWarning in Python 3.12.0 to 3.12.3: name them, or use `?`."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.search(r"[=<>(,] ?\?\d", node.value):
+            yield node.lineno, "numbers its parameters"
+
+
 def no_swallowed_errors(module: Module) -> Iterator[Finding]:
     """No bare except; a broad one does something with what it caught."""
     for node in ast.walk(module.tree):
@@ -195,5 +202,6 @@ RULES: tuple[Rule, ...] = (
     no_blocking_asks,
     no_await_on_pykka,
     no_formatted_sql,
+    no_numbered_parameters,
     no_swallowed_errors,
 )

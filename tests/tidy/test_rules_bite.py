@@ -56,6 +56,8 @@ FAULTS: list[tuple[Rule, str, str]] = [
     (rules.no_formatted_sql, "store/x.py", 'con.execute(f"{verb} {rest}")'),
     (rules.no_formatted_sql, "store/x.py", 'con.execute(f"PRAGMA cache_size = {n}")'),
     (rules.no_formatted_sql, "store/x.py", 'find_rows(con, f"{head} (", keys)'),
+    (rules.no_numbered_parameters, "store/x.py", '"SELECT 1 FROM a " "WHERE b = ?1"'),
+    (rules.no_numbered_parameters, "store/x.py", '"SELECT 1 FROM a WHERE b IN (?9, ?10)"'),
     (rules.no_swallowed_errors, "store/x.py", "try:\n    f()\nexcept:\n    raise"),
     (rules.no_swallowed_errors, "store/x.py", "try:\n    f()\nexcept Exception:\n    pass"),
     (
@@ -96,6 +98,7 @@ INNOCENT: list[tuple[Rule, str, str]] = [
     (rules.no_formatted_sql, "store/x.py", 'con.execute("SELECT at FROM events " "WHERE at = ?", (f"{x}",)[0:1])'),
     (rules.no_formatted_sql, "store/x.py", 'con.execute(f"PRAGMA user_version = {SCHEMA}")'),
     (rules.no_formatted_sql, "store/x.py", 'f"the update of {name} was refused; select another from the list"'),
+    (rules.no_numbered_parameters, "store/x.py", '"SELECT 1 FROM a WHERE b = :b AND c = ? LIMIT ?"\n"is it 5 or ?5"'),
     (rules.no_swallowed_errors, "store/x.py", "try:\n    f()\nexcept Exception as e:\n    report(e)"),
     (rules.no_swallowed_errors, "store/x.py", "try:\n    f()\nexcept OSError:\n    pass"),
     (rules.no_swallowed_errors, "store/x.py", "import contextlib\nwith contextlib.suppress(OSError):\n    f()"),

@@ -32,9 +32,7 @@ def cache_folder() -> Path:
 
 
 def unavailable(reason: str) -> None:
-    """Skip, or fail where the environment promises that the client can be installed."""
-    if os.environ.get("REPLYLEDGER_REQUIRE_NPM") == "1":
-        pytest.fail(reason)
+    """Without the client there is no witness; CI fails then, see `tests.skips`."""
     pytest.skip(reason)
 
 
