@@ -74,7 +74,7 @@ async def print_proof(reader: Reader, against: Root | None, printer: Printer) ->
 
 
 async def _print_changed_texts(reader: Reader, printer: Printer) -> int:
-    """Sent texts that are not what was sent; they are looked at once the events that speak of them can be believed."""
+    """Texts that are not what they were; they are looked at once the events that speak of them can be believed."""
     count = 0
     async for finding in changed_texts(reader):
         count += 1
@@ -89,7 +89,7 @@ def _verdict_text(proof: Proof) -> str:
         False: "; it does NOT extend the published root: events before it are missing or were changed",
     }[proof.extends]
     found = (
-        "every digest fits, and every text that was sent and not erased is as it was"
+        "every digest fits, and every text that has a fingerprint and was not erased is as it was"
         if proof.findings == 0
         else f"{proof.findings} findings"
     )

@@ -12,6 +12,7 @@ from actors.text.split import parts
 from events.bot import Policy
 from events.peer import ChargeNote, SendRequested
 from events.streams import fingerprint
+from store.records import SALT_BYTES
 from tests.actors.one_peer import OnePeer
 from tests.corpus import Document, documents
 from tests.streams_builder import DAY, HOUR, MINUTE
@@ -108,6 +109,17 @@ def test_an_answer_whose_text_is_gone() -> None:
     peer.erased(peer.state.answers[0].body)
     peer.see(paused_until=0).look()
     assert [d.reason for d in peer.state.dead] == ["text_gone"]
+
+
+def test_a_text_that_is_sent_as_it_is_keeps_its_salt_over_a_restart() -> None:
+    """The request has the fingerprint of the body that is there, whoever put it there."""
+    peer = OnePeer().met().see(paused_until=None)
+    peer.accept("t1", "news")
+    peer.see(paused_until=0).look()
+    (output,) = [b for b, text in peer.texts.items() if text == "news"]
+    request = last(peer)
+    assert (request.body, request.digest) == (output, fingerprint(peer.salts[output], "news"))
+    assert len(peer.salts[output]) == SALT_BYTES
 
 
 def test_a_request_is_whole_in_itself() -> None:

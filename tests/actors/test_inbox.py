@@ -10,7 +10,8 @@ from actors.ports import Inbound, Polled
 from actors.runtime.clock import SeededIds
 from events.bot import BotState
 from events.peer import ContextTokenSeen, DuplicateSuppressed, MessageReceived
-from store.records import ANY
+from events.streams import fingerprint
+from store.records import ANY, SALT_BYTES
 
 SALT = b"salt"
 NOW = 1_750_000_000_000
@@ -48,6 +49,26 @@ def test_message_token_and_cursor_go_together_as_facts() -> None:
     assert [(w.stream, w.due_at, w.waiting) for w in facts.wake] == [("peer-ann", NOW, 1)]
     assert len(facts.keys) == 2, "its id, and its content"
     assert [(a.stream, a.peer) for a in facts.addresses] == [("peer-ann", "ann")]
+
+
+def test_each_text_has_a_salt_of_its_own_and_its_event_the_fingerprint_under_it() -> None:
+    first = said(media=('{"key":"k"}', '{"key":"l"}'))
+    facts = gathered(first, said())
+    bodies = {b.id: b for b in facts.bodies}
+    assert len({b.salt for b in facts.bodies}) == len(bodies) == 5
+    assert {len(b.salt) for b in facts.bodies} == {SALT_BYTES}
+    message, _token, again = facts.writes[0].events
+    assert isinstance(message, MessageReceived)
+    assert isinstance(again, DuplicateSuppressed)
+    named = {message.body: message.digest, again.body: again.digest}
+    named |= dict(zip(message.media, message.media_digests, strict=True))
+    assert named == {b: fingerprint(bodies[b].salt, bodies[b].text) for b in named}
+    assert len(named) == 4
+
+
+def test_a_key_that_fingerprints_a_text_names_its_peer() -> None:
+    """So that it can be deleted with the peer; the channel's id of a message stays."""
+    assert {k.key.partition(":")[0]: k.value for k in gathered(said()).keys} == {"id": "", "content": "peer-ann"}
 
 
 def test_a_message_without_a_token_brings_none() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from actors.deciding.commands import AcceptTurn, TakeTurn
-from actors.gateway.api import BindOrder, TurnOffer
+from actors.gateway.api import BindOrder, EraseOrder, TurnOffer
 from actors.gateway.errors import (
     BadRequest,
     Busy,
@@ -25,7 +27,9 @@ from events.bot import Policy
 from events.peer import TurnCompleted
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
+from store.sqlite import SqliteLog
 from tests.gateway.stage import ANN, BEN, Stage
+from tests.store.test_migration import DUMP
 
 Stages = Callable[..., Stage]
 
@@ -104,6 +108,46 @@ async def test_another_text_under_a_known_turn_is_refused_and_changes_nothing(st
         await stage.offer("two", turn_id="t1")
     assert line.texts == ["one"]
     assert len(await stage.events(TurnCompleted)) == 1
+
+
+async def test_once_its_text_is_gone_the_same_turn_is_the_same_delivery_whatever_text_comes(stage: Stage) -> None:
+    """The salt went with the text: nobody can tell any more whether it was the same."""
+    line = await stage.account()
+    await line.hear("hello")
+    delivery = await stage.send("one", turn_id="t1")
+    await stage.final(delivery)
+    await stage.service.erase(EraseOrder(delivery=delivery))
+    for text in ("one", "two"):
+        again = await stage.offer(text, turn_id="t1")
+        assert ([d.delivery for d in again.deliveries], again.repeated) == ([delivery], True)
+    assert line.texts == ["one"]
+    assert len(await stage.events(TurnCompleted)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "[[reply_to:m-1]]\n"])
+async def test_a_turn_without_a_text_is_compared_as_well(stage: Stage, text: str) -> None:
+    await stage.account()
+    await stage.service.accept_turn(TurnOffer(to=f"weixin:main:{ANN}", text=text, turn_id="t1"))
+    assert (await stage.offer(text, turn_id="t1")).repeated
+    with pytest.raises(TurnConflict):
+        await stage.offer("more", turn_id="t1")
+
+
+async def test_turns_of_schema_1_are_still_the_same_turns(tmp_path: Path, stages: Stages) -> None:
+    path = tmp_path / "log.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(DUMP.read_text())
+    connection.close()
+    log = await SqliteLog.open(path)
+    stage = stages(log, instance="i-2")
+    line = await stage.account()
+    for turn, text in (("t1", "no"), ("t2", "later")):
+        assert (await stage.offer(text, turn_id=turn)).repeated
+        with pytest.raises(TurnConflict):
+            await stage.offer("another", turn_id=turn)
+    assert line.texts == []
+    await stage.close()
+    await log.close()
 
 
 async def test_a_repetition_after_rebinding_goes_to_the_peers_of_the_first_time(stage: Stage) -> None:
