@@ -40,7 +40,7 @@ class Polled(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[Inbound, ...]
     cursor: str
     started_at: Millis
-    ended_at: Millis
+    ended_at: Millis  # when its answer was read, or the last moment before that for which anything proves that it was not there yet
     ahead_ms: int | None = None  # how far the channel's clock is ahead of ours, at most (ms); None = nobody knows
 
 

@@ -32,6 +32,11 @@ def boot_ns() -> int:
     return time.monotonic_ns() if boottime is None else time.clock_gettime_ns(boottime)
 
 
+def slept_ms() -> int:
+    """Return ms that the machine has slept since boot; 0 where the system does not tell. May be off by 1 ms."""
+    return (boot_ns() - time.monotonic_ns()) // NS_PER_MS
+
+
 def stopwatch_ns() -> int:
     """Return ns of the finest clock, for benchmarks only."""
     return time.perf_counter_ns()

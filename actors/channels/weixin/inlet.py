@@ -13,7 +13,7 @@ from actors.channels.weixin.calls import NETWORK_ERRORS, Calls, Gate
 from actors.channels.weixin.wire import HOLD_MS, Trouble, Updates
 from actors.inbox import LATENCY_MS_MAX
 from actors.ports import Fence, LoginGone, Polled
-from actors.runtime.clock import Clock, Ids
+from actors.runtime.clock import Clock, Ids, slept_ms
 from events.base import Millis
 from store.errors import StoreError
 
@@ -27,6 +27,10 @@ IDLE_MS = (50, 1_000)
 """First and longest wait after empty answers that came at once: a server that does not hold must not make us spin."""
 
 AT_ONCE_MS = 100
+SLEEP_MS = 100
+"""A machine that slept for so long over a poll may have had its answer waiting, or on its way again, since it fell asleep. When that was
+nobody knows, so that the poll proves nothing after its start."""
+
 NOTIFY_MS = 3_000
 """How long the start and the end of a client may take to announce."""
 
@@ -93,7 +97,7 @@ class WeixinInlet:
     async def _loop(self, deliver: Callable[[Polled], Awaitable[None]], cursor: str) -> LoginGone:
         while True:
             await self._fence.confirm()
-            started_at = self._clock.now()
+            started_at, slept = self._clock.now(), slept_ms()
             match await self._poll(cursor):
                 case LoginGone() as gone:
                     return gone
@@ -104,7 +108,7 @@ class WeixinInlet:
                 case Updates() as updates:
                     cursor = updates.cursor or cursor
                     self._hold_ms = updates.hold_ms
-                    polled = self._polled(updates, cursor, started_at)
+                    polled = self._polled(updates, cursor, started_at, awake=slept_ms() - slept < SLEEP_MS)
                     await deliver(polled)
                     await self._breathe(polled)
 
@@ -123,11 +127,12 @@ class WeixinInlet:
         found = wire.parse_updates(answer.status, answer.body)
         return msgspec.structs.replace(found, dated=answer.dated) if isinstance(found, Updates) else found
 
-    def _polled(self, updates: Updates, cursor: str, started_at: Millis) -> Polled:
+    def _polled(self, updates: Updates, cursor: str, started_at: Millis, *, awake: bool) -> Polled:
         read = inbound.read(updates)
         if read.malformed:
             log.warning("%s: %d entries of a poll are no messages", self._account, read.malformed)
-        now = self._clock.now()
+        now, ahead = self._clock.now(), self._calls.ahead
+        ended_at = max(started_at, ahead.read_at(updates.dated, now, LATENCY_MS_MAX))
         self._note(
             polls=self.status.polls + 1,
             last_poll_at=now,
@@ -140,8 +145,8 @@ class WeixinInlet:
             messages=read.messages,
             cursor=cursor,
             started_at=started_at,
-            ended_at=max(started_at, self._calls.ahead.read_at(updates.dated, now, LATENCY_MS_MAX)),
-            ahead_ms=self._calls.ahead.most_ms(now),
+            ended_at=ended_at if awake else started_at,
+            ahead_ms=ahead.most_ms(now),
         )
 
     async def _back_off(self, trouble: Trouble) -> None:
@@ -161,7 +166,9 @@ class WeixinInlet:
         await asyncio.sleep(min(wait_ms, longest_ms) / 1000)
 
     async def _breathe(self, polled: Polled) -> None:
-        idle = not polled.messages and polled.ended_at - polled.started_at < AT_ONCE_MS
+        idle = (
+            not polled.messages and self.status.last_poll_at - polled.started_at < AT_ONCE_MS
+        )  # `ended_at` may be earlier
         self._at_once = self._at_once + 1 if idle else 0
         if self._at_once:
             first_ms, longest_ms = self._timing.idle_ms
