@@ -209,9 +209,11 @@ class Partly(NotNow):
     code = "partly"
 
     def __init__(self, turn_id: str = "", deliveries: Sequence[str] = (), *, of: int = 0, why: str = "") -> None:
-        have = f"accepted for {len(deliveries)} of {of} peers, then: {why}" if of else None
-        again = f"offer it again as turn {turn_id}, and the others get it"
-        super().__init__(f"{have}; {again}" if have else None)
+        if len(deliveries) < of:
+            told = f"accepted for {len(deliveries)} of {of} peers, then: {why}; offer it again as turn {turn_id}, and the others get it"
+        else:
+            told = f"accepted, but how it stands could not be told: {why}; offer it again as turn {turn_id} to learn it"
+        super().__init__(told if of else None)
         self.facts = {"turn_id": turn_id, "deliveries": tuple(deliveries)}
 
 
@@ -241,7 +243,7 @@ def of_log(error: StoreError) -> GatewayError:
         case LogBusy():
             return Busy(str(error))
         case LogUnreadable():
-            return Unavailable(f"{error}; nothing was accepted")
+            return NotNow(str(error))
         case _:
             return Stopping(str(error))
 

@@ -24,7 +24,8 @@ from actors.gateway.finding import Finder
 from actors.gateway.http import HttpListener
 from actors.gateway.listen import Listen
 from actors.gateway.metrics import Metrics
-from actors.gateway.service import Agents, Service
+from actors.gateway.service import Service
+from actors.gateway.showing import Agents
 from actors.gateway.tidings import Tidings
 from actors.life import AccountLife, AccountSpec, Process
 from actors.ports import OpenLink

@@ -13,7 +13,8 @@ from actors.deciding.commands import Ask
 from actors.gateway.api import TurnOffer
 from actors.gateway.finding import Finder
 from actors.gateway.metrics import Metrics
-from actors.gateway.service import Agents, Service
+from actors.gateway.service import Service
+from actors.gateway.showing import Agents
 from actors.gateway.tidings import Tiding, Tidings
 from actors.life import AccountLife, AccountSpec, Process
 from actors.ports import Accepted, Credentials, Inbound, Link, LoginGone, Outcome, Polled, Report, SendOrder

@@ -25,6 +25,7 @@ from actors.gateway.errors import (
 )
 from events.bot import Policy
 from events.peer import TurnCompleted
+from store.errors import LogUnreadable
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
 from store.sqlite import SqliteLog
@@ -382,3 +383,21 @@ async def test_a_first_peer_that_is_busy_accepts_nothing(stage: Stage, monkeypat
     monkeypatch.setattr(stage.service._acceptance, "ask", busy)
     with pytest.raises(Busy, match="nothing was accepted"):
         await stage.service.accept_turn(TurnOffer(session="desk", turn_id="t1", text="news"))
+
+
+@pytest.mark.parametrize("error", [Busy("its mailbox is full"), LogUnreadable("the disk does not answer")])
+async def test_what_fails_after_the_acceptance_is_told_as_a_turn_that_was_accepted(
+    stage: Stage, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stage.account()
+
+    async def fail(_place: object, _delivery: str) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage.service, "_delivery_view", fail)
+        with pytest.raises(Partly, match=f"accepted, but .* {error}; offer it again as turn t1 to learn it") as told:
+            await stage.offer("news", turn_id="t1")
+    assert "nothing was accepted" not in told.value.message
+    again = await stage.offer("news", turn_id="t1")
+    assert (again.repeated, (again.deliveries[0].delivery,)) == (True, told.value.facts["deliveries"])

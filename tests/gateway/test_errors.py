@@ -61,7 +61,7 @@ def test_nearest_ignores_case_and_gives_few() -> None:
         (LogBusy("the disk is full"), errors.Busy, "the disk is full"),
         (LogClosed(), errors.Stopping, "closed"),
         (Fenced("replaced"), errors.Stopping, "replaced"),
-        (LogUnreadable("no answer"), errors.Unavailable, "no answer; nothing was accepted"),
+        (LogUnreadable("no answer"), errors.NotNow, "no answer"),
     ],
 )
 def test_what_an_error_of_the_log_comes_to(error: StoreError, kind: type[GatewayError], words: str) -> None:
