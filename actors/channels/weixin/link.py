@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from actors.channels.weixin.address import base_url
 from actors.channels.weixin.calls import Calls, agent
 from actors.channels.weixin.inlet import Timing, WeixinInlet
+from actors.channels.weixin.line import Line
 from actors.channels.weixin.outlet import WeixinOutlet
 from actors.channels.weixin.typing_sign import TypingSigns
 from actors.ports import LISTEN_MS, Credentials, Fence, LoginGone, Report
@@ -43,22 +44,8 @@ def open_link(
     Raises BadBaseUrl if the server's address in `credentials` is none.
     """
     calls = Calls(base_url(credentials.base_url), token=credentials.token, agent=agent(), ids=ids, clock=clock)
-    signs = (
-        TypingSigns(calls, account=account, fence=fence, clock=clock, on_lost=on_lost, on_fenced=on_fenced)
-        if typing
-        else None
-    )
-    outlet = WeixinOutlet(
-        calls,
-        account=account,
-        fence=fence,
-        clock=clock,
-        policy=policy,
-        report=report,
-        on_lost=on_lost,
-        on_fenced=on_fenced,
-        signs=signs,
-        listen_ms=listen_ms,
-    )
+    line = Line(calls=calls, account=account, fence=fence, clock=clock, on_lost=on_lost, on_fenced=on_fenced)
+    signs = TypingSigns(line) if typing else None
+    outlet = WeixinOutlet(line, policy=policy, report=report, signs=signs, listen_ms=listen_ms)
     inlet = WeixinInlet(calls, account=account, fence=fence, clock=clock, ids=ids, timing=timing)
     return Link(inlet=inlet, outlet=outlet)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from actors.channels.errors import OrderHeld, TooLate
 from actors.channels.weixin import shapes, wire
-from actors.channels.weixin.calls import NETWORK_ERRORS, Calls, Gate
+from actors.channels.weixin.calls import NETWORK_ERRORS, Gate
+from actors.channels.weixin.line import Line
 from actors.channels.weixin.pacer import Pacer
 from actors.channels.weixin.typing_sign import TypingSigns
-from actors.ports import LISTEN_MS, Fence, LoginGone, Outcome, Refused, Report, SendOrder, Unknown
-from actors.runtime.clock import Clock
+from actors.ports import LISTEN_MS, LoginGone, Outcome, Refused, Report, SendOrder, Unknown
 from events.base import Millis
 from events.bot import Policy
 from store.errors import Fenced, StoreError
@@ -37,30 +37,20 @@ class _Flight:
 
 
 class WeixinOutlet:
-    """The outlet of one login; satisfies `actors.ports.Outlet`. It owns `calls` and closes them."""
+    """The outlet of one login; satisfies `actors.ports.Outlet`. It closes the line's calls."""
 
     def __init__(
         self,
-        calls: Calls,
+        line: Line,
         *,
-        account: str,
-        fence: Fence,
-        clock: Clock,
         policy: Callable[[], Policy],
         report: Report,
-        on_lost: Callable[[LoginGone], None],
-        on_fenced: Callable[[], None],
         signs: TypingSigns | None,
         listen_ms: int = LISTEN_MS,
     ) -> None:
-        self._calls = calls
-        self._account = account
-        self._fence = fence
-        self._clock = clock
+        self._line = line
         self._policy = policy
         self._report = report
-        self._on_lost = on_lost
-        self._on_fenced = on_fenced
         self._signs = signs
         self._listen_ms = listen_ms
         self._pacer = Pacer(policy)
@@ -114,7 +104,7 @@ class WeixinOutlet:
         await asyncio.gather(*rest, return_exceptions=True)  # each has reported by its callback
         if self._signs is not None:
             await self._signs.close()
-        await self._calls.close()
+        await self._line.calls.close()
 
     @staticmethod
     def _tasks(flights: dict[str, _Flight]) -> list[asyncio.Task[Outcome]]:
@@ -143,31 +133,31 @@ class WeixinOutlet:
             return Refused(failure="too_late")
         timeout_ms = policy.client_timeout_ms
         flight.timer = asyncio.get_running_loop().call_later(timeout_ms / 1000, self._overdue, flight)
-        body = shapes.send_request(order, self._calls.info)
+        body = shapes.send_request(order, self._line.calls.info)
         try:
-            answer = await self._calls.post(
+            answer = await self._line.calls.post(
                 "sendmessage", body, timeout_ms=timeout_ms + self._listen_ms, gate=flight.gate
             )
         except TooLate:
             return Refused(failure="too_late")
         except Fenced:
-            self._on_fenced()
+            self._line.on_fenced()
             return Refused(failure="not_sent", error="replaced by a newer instance")
         except (*NETWORK_ERRORS, StoreError) as error:
             return self._broken(flight.gate, error)
-        return wire.classify_send(answer.status, answer.body, self._clock.now())
+        return wire.classify_send(answer.status, answer.body, self._line.clock.now())
 
     async def _turn_came(self, order: SendOrder) -> bool:
         """Whether the order got its place in the account's pace while its bytes may still leave."""
-        while (at := self._pacer.take(order.stream, now := self._clock.now())) > now:
-            if self._clock.monotonic() + at - now > order.leave_by:
+        while (at := self._pacer.take(order.stream, now := self._line.clock.now())) > now:
+            if self._line.clock.monotonic() + at - now > order.leave_by:
                 return False
             await asyncio.sleep((at - now) / 1000)
         return True
 
     async def _may_leave(self, order: SendOrder) -> None:
-        await self._fence.confirm()
-        if self._clock.monotonic() > order.leave_by:
+        await self._line.fence.confirm()
+        if self._line.clock.monotonic() > order.leave_by:
             raise TooLate
 
     def _broken(self, gate: Gate, error: BaseException | None) -> Outcome:
@@ -176,7 +166,7 @@ class WeixinOutlet:
         if not gate.passed:
             return Refused(failure="not_sent", error=name)
         reason = "timeout" if isinstance(error, TimeoutError) else "connection_lost"
-        return Unknown(reason=reason, settled_at=self._clock.now())
+        return Unknown(reason=reason, settled_at=self._line.clock.now())
 
     def _overdue(self, flight: _Flight) -> None:
         """The answer did not come in time. What has left may still arrive for as long as its connection is kept open."""
@@ -188,7 +178,7 @@ class WeixinOutlet:
             return
         del self._pending[flight.order.request]
         self._listening[flight.order.request] = flight
-        self._tell(flight.order, Unknown(reason="timeout", settled_at=self._clock.now() + self._listen_ms))
+        self._tell(flight.order, Unknown(reason="timeout", settled_at=self._line.clock.now() + self._listen_ms))
 
     def _landed(self, flight: _Flight, task: asyncio.Task[Outcome]) -> None:
         """The exchange is over, one way or another: report it, unless nothing new is known."""
@@ -205,7 +195,7 @@ class WeixinOutlet:
             return self._broken(flight.gate, TimeoutError() if flight.timed_out else None)
         if error := task.exception():
             context = {
-                "message": f"{self._account}: a send failed in an unforeseen way",
+                "message": f"{self._line.account}: a send failed in an unforeseen way",
                 "exception": error,
                 "task": task,
             }
@@ -216,5 +206,5 @@ class WeixinOutlet:
     def _tell(self, order: SendOrder, outcome: Outcome) -> None:
         self._unsettled.add(order.request)
         if isinstance(outcome, Refused) and outcome.failure == "login_lost":
-            self._on_lost(LoginGone(code=outcome.code, where="send"))
+            self._line.on_lost(LoginGone(code=outcome.code, where="send"))
         self._report(order.stream, order.request, outcome)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from actors.channels.weixin import shapes, wire
-from actors.channels.weixin.calls import NETWORK_ERRORS, Answer, Calls
-from actors.ports import Fence, LoginGone
-from actors.runtime.clock import Clock
+from actors.channels.weixin.calls import NETWORK_ERRORS, Answer
+from actors.channels.weixin.line import Line
+from actors.ports import LoginGone
 from events.base import Millis
 from store.errors import Fenced, StoreError
 
@@ -38,23 +37,8 @@ log = logging.getLogger(__name__)
 class TypingSigns:
     """The typing signs of one account."""
 
-    def __init__(
-        self,
-        calls: Calls,
-        *,
-        account: str,
-        fence: Fence,
-        clock: Clock,
-        on_lost: Callable[[LoginGone], None],
-        on_fenced: Callable[[], None],
-        keep_alive_ms: int = KEEP_ALIVE_MS,
-    ) -> None:
-        self._calls = calls
-        self._account = account
-        self._fence = fence
-        self._clock = clock
-        self._on_lost = on_lost
-        self._on_fenced = on_fenced
+    def __init__(self, line: Line, *, keep_alive_ms: int = KEEP_ALIVE_MS) -> None:
+        self._line = line
         self._keep_alive_ms = keep_alive_ms
         self._tickets: dict[str, tuple[str, Millis]] = {}  # peer -> ticket, good until (boot clock)
         self._resting: dict[str, Millis] = {}  # peer -> until (boot clock)
@@ -66,7 +50,7 @@ class TypingSigns:
         """Show the sign to a peer until `hide`."""
         if self._over or peer in self._wanted or len(self._tasks) >= SIGNS_MAX:
             return
-        if self._resting.get(peer, 0) > self._clock.monotonic():
+        if self._resting.get(peer, 0) > self._line.clock.monotonic():
             return
         done = self._wanted[peer] = asyncio.Event()
         task = asyncio.get_running_loop().create_task(self._keep(peer, token, done))
@@ -91,8 +75,8 @@ class TypingSigns:
 
     async def _keep(self, peer: str, token: str, done: asyncio.Event) -> None:
         """Repeat the sign until `done`, then take it away if it may have been seen."""
-        shown, until = False, self._clock.monotonic() + SHOWN_MS_MAX
-        while not done.is_set() and self._clock.monotonic() < until:
+        shown, until = False, self._line.clock.monotonic() + SHOWN_MS_MAX
+        while not done.is_set() and self._line.clock.monotonic() < until:
             if not await self._sign(peer, token, on=True):
                 self._rest(peer)
                 break
@@ -104,7 +88,7 @@ class TypingSigns:
             await self._sign(peer, token, on=False)
 
     def _rest(self, peer: str) -> None:
-        now = self._clock.monotonic()
+        now = self._line.clock.monotonic()
         self._resting = {p: until for p, until in self._resting.items() if until > now}
         self._resting[peer] = now + RETRY_MS
 
@@ -113,16 +97,16 @@ class TypingSigns:
         ticket = await self._ticket(peer, token)
         if not ticket:
             return False
-        body = shapes.typing_request(peer, ticket, on, self._calls.info)
+        body = shapes.typing_request(peer, ticket, on, self._line.calls.info)
         answer = await self._call("sendtyping", body)
         return answer is not None and self._ok(wire.parse_done(answer.status, answer.body, "config"), "sendtyping")
 
     async def _ticket(self, peer: str, token: str) -> str:
-        now = self._clock.monotonic()
+        now = self._line.clock.monotonic()
         ticket, good_until = self._tickets.get(peer, ("", 0))
         if ticket and now < good_until:
             return ticket
-        answer = await self._call("getconfig", shapes.config_request(peer, token, self._calls.info))
+        answer = await self._call("getconfig", shapes.config_request(peer, token, self._line.calls.info))
         if answer is None:
             return ""
         told = wire.parse_config(answer.status, answer.body)
@@ -143,13 +127,13 @@ class TypingSigns:
         if self._over:
             return None
         try:
-            await self._fence.confirm()
-            return await self._calls.post(path, body, timeout_ms=CALL_MS)
+            await self._line.fence.confirm()
+            return await self._line.calls.post(path, body, timeout_ms=CALL_MS)
         except Fenced:
             self._over = True
-            self._on_fenced()
+            self._line.on_fenced()
         except (*NETWORK_ERRORS, StoreError) as error:
-            log.info("%s: %s failed: %s", self._account, path, type(error).__name__)
+            log.info("%s: %s failed: %s", self._line.account, path, type(error).__name__)
         return None
 
     def _ok(self, told: wire.Done | LoginGone | wire.Trouble, path: str) -> bool:
@@ -158,9 +142,9 @@ class TypingSigns:
                 return True
             case LoginGone():
                 self._over = True
-                self._on_lost(told)
+                self._line.on_lost(told)
             case wire.Trouble():
-                log.info("%s: %s: %s, HTTP %d, code %d", self._account, path, told.kind, told.status, told.code)
+                log.info("%s: %s: %s, HTTP %d, code %d", self._line.account, path, told.kind, told.status, told.code)
         return False
 
 
