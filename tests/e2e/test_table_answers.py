@@ -64,7 +64,7 @@ def test_a_push_leaves_only_if_a_reply_remains_for_the_open_answer(table: Stage,
     assert waits["state"] == "queued"
     story = table.gateway.explain(f"{person.id}-2")
     assert story["blocked_by"] == "reserved_for_answers"
-    assert "1 open turn" in "\n".join(story["sentences"])
+    assert "kept for the answer that the peer waits for" in "\n".join(story["sentences"])
     table.silent(person, sends=9)
 
     agent.answers(turn, "answered with the last reply")

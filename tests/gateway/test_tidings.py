@@ -8,6 +8,7 @@ import pytest
 from actors.deciding.facts import HELD, UNCONFIRMED
 from actors.gateway.tidings import Tiding, Tidings
 from actors.gateway.views import State
+from actors.ports import Accepted, Unknown
 from events.backlog import Output
 from events.base import Carried, Event, Kind, Recorded
 from events.peer import (
@@ -21,6 +22,7 @@ from events.peer import (
     SendUnknown,
     UnknownResolved,
 )
+from tests.gateway.stage import Stage
 
 WHOLE = Carried(output="d-1", start=0, end=4, total=4)
 FIRST = Carried(output="d-2", start=0, end=4, total=8)
@@ -160,3 +162,18 @@ def test_what_never_leaves() -> None:
 def test_other_events_and_outcomes_of_other_processes_say_nothing() -> None:
     heard = MessageReceived(message="m", body="b", total=1, sent_at=1, not_before=0, generation=1)
     assert tell(Tidings(), heard, SendSucceeded(request="r-9", message_id="m")) == []
+
+
+async def test_a_late_answer_of_the_channel_is_told_as_the_receipt_tells_it(stage: Stage) -> None:
+    line = await stage.account()
+    line.manual = True
+    await line.hear("hello")
+    delivery = await stage.send("news")
+    await stage.until(lambda: line.orders)
+    line.answer(Unknown(reason="timeout", settled_at=stage.clock.now()))
+    assert (await stage.final(delivery)).state == "unknown"
+    line.answer(Accepted(message_id="m1"))
+    await stage.until(lambda: stage.tidings[-1].state == "delivered")
+    receipt = await stage.service.delivery(delivery)
+    assert stage.tidings[-1] == Tiding(delivery, receipt.state, receipt.reason)
+    assert [t.state for t in stage.tidings] == ["requested", "unknown", "delivered"]
