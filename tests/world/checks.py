@@ -4,6 +4,7 @@ count when something arrives there."""
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from events.history import HistoryFold
 from events.peer import (
     BodyErased,
     MessageReceived,
+    OperatorActed,
     OutputDropped,
     SendRequested,
     SendSucceeded,
@@ -151,6 +153,8 @@ class Checks:
                     self.fail("G1", f"the server had {event.message} {early_ms} ms before its earliest instant")
             case SendSucceeded() as event:
                 self._rules.succeeded(row, event, before)
+            case OperatorActed() as event:
+                self._rules.operated(row, event)
             case OutputDropped() as event:
                 self._rules.dropped(row, event, before, self.bots[account].policy)
             case TurnStarted() as event:
@@ -213,6 +217,12 @@ class Checks:
         keys = [delivery_key(turn_id, value) for value in found.values()]
         if not any(fingerprint(self.world.disk.salts.get(k.body) or SALT, text) == k.text for k in keys):
             self.fail("G7", f"turn {turn_id} is in the log with another text")
+
+    def accepted_by(self, deliveries: Iterable[str]) -> None:
+        """Somebody was told that some peers of a session have the turn."""
+        known = set[str]().union(*self.accepted.values())
+        if missing := set(deliveries) - known:
+            self.fail("G7", f"deliveries {sorted(missing)} were acknowledged and are not in the log")
 
     def delivered_as(self, turn_id: str, deliveries: list[str]) -> None:
         """The same turn is the same deliveries, over restarts and rebinding; of a process with fewer accounts, fewer of them."""

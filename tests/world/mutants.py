@@ -5,8 +5,8 @@ A mutant is a context manager that patches one function or method where it is lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from actors.bot import Bot
 from actors.deciding import advance, conclude, dispatch, gate
 from actors.deciding.view import Send
 from actors.peer import Peer
-from events import backlog, peer_sends, peer_state, quota
+from events import backlog, peer_sends, quota
 from events.bot import CursorAdvanced, Policy
 from events.peer import SendFailed, SendSucceeded, SendUnknown
 from events.peer_state import PeerState
@@ -25,27 +25,10 @@ from events.quota import Charge
 from store import admit, core, memory_core
 from store.records import ANY, AgendaRow, Batch, Write
 from tests.world import disk
-
-Mutant = Callable[[], AbstractContextManager[None]]
+from tests.world.mutants_of_rules import MORE
+from tests.world.planting import Mutant, folded, patched
 
 _to = msgspec.structs.replace
-
-
-@contextmanager
-def _patched(*places: tuple[Any, str, Any]) -> Iterator[None]:
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
-    for owner, name, value in places:
-        setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
-
-
-def _fold(event: Any, fold: Any) -> AbstractContextManager[None]:
-    folds = {**peer_state.FOLDS, event: fold}
-    return _patched((peer_state, "FOLDS", folds))
 
 
 # --- arithmetic ---------------------------------------------------------------------------------------------------
@@ -59,12 +42,12 @@ def missing_charge() -> AbstractContextManager[None]:
         after = real(state, event, at, epoch)
         return _to(after, charges=quota.release(after.charges, event.request))
 
-    return _fold(SendUnknown, unknown)
+    return folded(SendUnknown, unknown)
 
 
 def no_carry() -> AbstractContextManager[None]:
     """A new window forgets what was in flight."""
-    return _patched((quota, "carry", lambda charges, _window, _not_before: charges))
+    return patched((quota, "carry", lambda charges, _window, _not_before: charges))
 
 
 def window_by_log_order() -> AbstractContextManager[None]:
@@ -73,13 +56,13 @@ def window_by_log_order() -> AbstractContextManager[None]:
     def carry(charges: tuple[Charge, ...], window: int, _not_before: int) -> tuple[Charge, ...]:
         return tuple(_to(c, window=window) if c.settled_at is None else c for c in charges)
 
-    return _patched((quota, "carry", carry))
+    return patched((quota, "carry", carry))
 
 
 def share_off_by_one() -> AbstractContextManager[None]:
     """`<=` where `<` belongs: one push too many."""
     real = quota.share_free_at
-    return _patched(
+    return patched(
         (
             quota,
             "share_free_at",
@@ -95,13 +78,13 @@ def share_from_request() -> AbstractContextManager[None]:
     def running(charges: tuple[Charge, ...], policy: Policy, now: int) -> list[Charge]:
         return real(tuple(_to(c, settled_at=c.settled_at and c.requested_at) for c in charges), policy, now)
 
-    return _patched((quota, "_running", running))
+    return patched((quota, "_running", running))
 
 
 def quota_off_by_one() -> AbstractContextManager[None]:
     """The last reply is spent twice."""
     real = quota.spent
-    return _patched((quota, "spent", lambda charges, window: max(0, real(charges, window) - 1)))
+    return patched((quota, "spent", lambda charges, window: max(0, real(charges, window) - 1)))
 
 
 def no_reserve() -> AbstractContextManager[None]:
@@ -111,7 +94,7 @@ def no_reserve() -> AbstractContextManager[None]:
     def push_block(state: PeerState, policy: Policy, left: int, now: int) -> Any:
         return real(_to(state, turn=None, inbox=()), policy, left, now)
 
-    return _patched((gate, "_push_block", push_block))
+    return patched((gate, "_push_block", push_block))
 
 
 def over_limiting() -> AbstractContextManager[None]:
@@ -121,7 +104,7 @@ def over_limiting() -> AbstractContextManager[None]:
     def less(charges: tuple[Charge, ...], policy: Policy, now: int) -> Any:
         return real(charges, _to(policy, share_replies=max(0, policy.share_replies - 1)), now)
 
-    return _patched((quota, "share_free_at", less))
+    return patched((quota, "share_free_at", less))
 
 
 # --- fence, log, start --------------------------------------------------------------------------------------------
@@ -129,7 +112,7 @@ def over_limiting() -> AbstractContextManager[None]:
 
 def no_fence_in_log() -> AbstractContextManager[None]:
     """The log takes appends of any epoch."""
-    return _patched((admit, "_check_fence", lambda _batch, _facts: None))
+    return patched((admit, "_check_fence", lambda _batch, _facts: None))
 
 
 def no_fence_at_outlet() -> AbstractContextManager[None]:
@@ -138,7 +121,7 @@ def no_fence_at_outlet() -> AbstractContextManager[None]:
     async def confirm(_self: Any) -> None:
         return
 
-    return _patched((fence.EpochFence, "confirm", confirm))
+    return patched((fence.EpochFence, "confirm", confirm))
 
 
 def no_versions() -> AbstractContextManager[None]:
@@ -151,7 +134,7 @@ def no_versions() -> AbstractContextManager[None]:
     def _to_write(write: Any, expected: int) -> Any:
         return type(write)(write.stream, expected, write.events)
 
-    return _patched((disk, "prepare", anyhow))
+    return patched((disk, "prepare", anyhow))
 
 
 def group_not_isolated() -> AbstractContextManager[None]:
@@ -166,7 +149,7 @@ def group_not_isolated() -> AbstractContextManager[None]:
 
         return append_group
 
-    return _patched(
+    return patched(
         (memory_core.MemoryCore, "append_group", harmed(real_memory)),
         (core.SqliteCore, "append_group", harmed(real_sqlite)),
     )
@@ -174,12 +157,12 @@ def group_not_isolated() -> AbstractContextManager[None]:
 
 def agenda_not_written() -> AbstractContextManager[None]:
     """The agenda's row says that nothing is due and nothing waits."""
-    return _patched((peer, "agenda_row", lambda stream, _state, _due_at: AgendaRow(stream=stream)))
+    return patched((peer, "agenda_row", lambda stream, _state, _due_at: AgendaRow(stream=stream)))
 
 
 def stale_left_open() -> AbstractContextManager[None]:
     """The open request of an earlier life is not closed."""
-    return _patched((advance, "close_stale", lambda _draft: None))
+    return patched((advance, "close_stale", lambda _draft: None))
 
 
 def stale_given_back() -> AbstractContextManager[None]:
@@ -190,12 +173,12 @@ def stale_given_back() -> AbstractContextManager[None]:
         if request is not None and request.epoch < draft.view.epoch:
             draft.add(SendFailed(request=request.request, failure="not_sent", retry_at=draft.now))
 
-    return _patched((advance, "close_stale", close))
+    return patched((advance, "close_stale", close))
 
 
 def sent_late() -> AbstractContextManager[None]:
     """Bytes may leave at any time after their request."""
-    return _patched((peer, "SEND_WITHIN_MS", 10**9))
+    return patched((peer, "SEND_WITHIN_MS", 10**9))
 
 
 # --- messages -----------------------------------------------------------------------------------------------------
@@ -210,13 +193,13 @@ def creation_times_exact() -> AbstractContextManager[None]:
         known = real(state, polled, sent_at)
         return known if known == by_last_poll else known + inbox.LATENCY_MS_MAX
 
-    return _patched((inbox, "not_before", not_before))
+    return patched((inbox, "not_before", not_before))
 
 
 def creation_times_passed_over() -> AbstractContextManager[None]:
     """A poll that was long under way is taken for one that was held, whatever the creation time says."""
     real = inbox.not_before
-    return _patched((inbox, "not_before", lambda state, polled, _sent_at: real(state, polled, polled.ended_at << 1)))
+    return patched((inbox, "not_before", lambda state, polled, _sent_at: real(state, polled, polled.ended_at << 1)))
 
 
 def ahead_is_behind() -> AbstractContextManager[None]:
@@ -226,7 +209,7 @@ def ahead_is_behind() -> AbstractContextManager[None]:
     def not_before(state: Any, polled: Any, sent_at: int) -> int:
         return real(state, _to(polled, ahead_ms=polled.ahead_ms and -polled.ahead_ms), sent_at)
 
-    return _patched((inbox, "not_before", not_before))
+    return patched((inbox, "not_before", not_before))
 
 
 def cursor_before_message() -> AbstractContextManager[None]:
@@ -244,12 +227,12 @@ def cursor_before_message() -> AbstractContextManager[None]:
         self._learn(appended)
         yield from real(self, polled)
 
-    return _patched((Bot, "_take_in", take_in))
+    return patched((Bot, "_take_in", take_in))
 
 
 def no_dedupe() -> AbstractContextManager[None]:
     """Whatever comes is a new message."""
-    return _patched((inbox, "message_keys", lambda _inbound, _salt: ()))
+    return patched((inbox, "message_keys", lambda _inbound, _salt: ()))
 
 
 def dedupe_by_id_only() -> AbstractContextManager[None]:
@@ -258,12 +241,12 @@ def dedupe_by_id_only() -> AbstractContextManager[None]:
     def keys(inbound: Any, _salt: bytes) -> tuple[str, ...]:
         return (f"id:{inbound.message_id}",) if inbound.message_id else ()
 
-    return _patched((inbox, "message_keys", keys))
+    return patched((inbox, "message_keys", keys))
 
 
 def dedupe_by_text() -> AbstractContextManager[None]:
     """An honest repeat is taken for a duplicate."""
-    return _patched((inbox, "message_keys", lambda inbound, _salt: (f"content:{inbound.peer} {inbound.text}",)))
+    return patched((inbox, "message_keys", lambda inbound, _salt: (f"content:{inbound.peer} {inbound.text}",)))
 
 
 # --- outputs ------------------------------------------------------------------------------------------------------
@@ -275,7 +258,7 @@ def newest_expires() -> AbstractContextManager[None]:
     def over_age(queue: Any, carried: Any, policy: Policy, now: int) -> Any:
         return tuple(o for o in queue if o.output not in carried and o.accepted_at + policy.backlog_age_ms <= now)
 
-    return _patched((backlog, "over_age", over_age))
+    return patched((backlog, "over_age", over_age))
 
 
 def lost_remainder() -> AbstractContextManager[None]:
@@ -288,14 +271,14 @@ def lost_remainder() -> AbstractContextManager[None]:
         names = frozenset(c.output for c in before.carried) if before else frozenset()
         return _to(after, answers=tuple(o for o in after.answers if o.output not in names))
 
-    return _fold(SendSucceeded, succeeded)
+    return folded(SendSucceeded, succeeded)
 
 
 def answers_newest_first() -> AbstractContextManager[None]:
     """The order of a lane is turned round."""
     real = gate.unheld
     turned = lambda state, name: tuple(reversed(real(state, name)))  # noqa: E731
-    return _patched((dispatch, "unheld", turned))
+    return patched((dispatch, "unheld", turned))
 
 
 def refused_is_lost() -> AbstractContextManager[None]:
@@ -307,7 +290,7 @@ def refused_is_lost() -> AbstractContextManager[None]:
         names = {c.output for c in request.carried}
         draft.state = _to(draft.state, queue=tuple(o for o in draft.state.queue if o.output not in names))
 
-    return _patched((conclude, "_refused", refused))
+    return patched((conclude, "_refused", refused))
 
 
 def wakes_never() -> AbstractContextManager[None]:
@@ -318,7 +301,7 @@ def wakes_never() -> AbstractContextManager[None]:
         soon = due_at is not None and due_at <= self._scheduler.clock.now() + 60_000
         real(self, stream, due_at if soon else None)
 
-    return _patched((Agenda, "set", set_soon))
+    return patched((Agenda, "set", set_soon))
 
 
 def forgets_waiting() -> AbstractContextManager[None]:
@@ -328,7 +311,7 @@ def forgets_waiting() -> AbstractContextManager[None]:
         for row in await log.addresses(account.address.bot):
             account.know(row.stream, row.peer)
 
-    return _patched((waking, "recall", recall))
+    return patched((waking, "recall", recall))
 
 
 def acts_before_durable() -> AbstractContextManager[None]:
@@ -344,7 +327,7 @@ def acts_before_durable() -> AbstractContextManager[None]:
     def act(self: Peer, command: Any, decision: Any) -> None:
         real_act(self, command, _to(decision, effects=tuple(e for e in decision.effects if not isinstance(e, Send))))
 
-    return _patched((Peer, "_append", append), (Peer, "_act", act))
+    return patched((Peer, "_append", append), (Peer, "_act", act))
 
 
 MUTANTS: Mapping[str, Mutant] = {
@@ -380,5 +363,6 @@ MUTANTS: Mapping[str, Mutant] = {
         wakes_never,
         forgets_waiting,
         acts_before_durable,
+        *MORE,
     )
 }

@@ -23,7 +23,7 @@ from actors.gateway.agent_wire import (
     Started,
 )
 from actors.gateway.api import TurnOffer
-from actors.gateway.errors import BadRequest, NotFound, TurnConflict, Unavailable
+from actors.gateway.errors import BadRequest, NotFound, NotNow, Partly, TurnConflict
 from actors.runtime.timers import TimerHandle
 from events.bot import HOUR_MS, MINUTE_MS
 
@@ -260,7 +260,9 @@ class Client:
             return  # the answer is lost on its way
         try:
             accepted = done.result()
-        except Unavailable:
+        except NotNow as refusal:
+            if isinstance(refusal, Partly):
+                self._world.checks.accepted_by(refusal.facts["deliveries"])
             self._again(offer)
         except (BadRequest, NotFound, TurnConflict) as refusal:
             self._over(offer)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from events.base import Recorded
 from events.bot import Policy, paused_until
-from events.peer import OutputDropped, SendRequested, SendSucceeded, TurnStarted
+from events.peer import OperatorActed, OutputDropped, SendRequested, SendSucceeded, TurnStarted
 from events.peer_state import PeerState
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ class Rules:
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
         self._left_out: dict[str, tuple[str, ...]] = {}  # stream -> what the last confirmed push left out
+        self._arrived: dict[
+            str, int
+        ] = {}  # output -> how many bytes of it were accepted, since somebody asked for it anew
         self.fail = checks.fail
 
     # --- requests -------------------------------------------------------------------------------------------------
@@ -101,6 +104,8 @@ class Rules:
         (carried,) = event.carried
         if not lane or lane[0].output != carried.output or lane[0].start != carried.start:
             self.fail("G5", f"answer {carried.output} from byte {carried.start} is not the first of its lane")
+        if carried.start < self._arrived.get(carried.output, 0):
+            self.fail("G5", f"answer {carried.output} repeats bytes that arrived, from {carried.start} on")
 
     # --- what falls out -------------------------------------------------------------------------------------------
 
@@ -108,6 +113,12 @@ class Rules:
         """A request was confirmed, or accepted without an id."""
         request = state.request
         self._left_out[row.stream] = request.left_out if request and event.message_id else ()
+        self._arrived.update((c.output, c.end) for c in (request.carried if request else ()))
+
+    def operated(self, _row: Recorded, event: OperatorActed) -> None:
+        """Somebody asks for outputs anew."""
+        for output in event.outputs:
+            self._arrived.pop(output.output, None)
 
     def dropped(self, row: Recorded, event: OutputDropped, state: PeerState, policy: Policy) -> None:
         """Rules 3 and 6: what falls out is too old, too many, or was left out by a push that arrived; never the newest."""
