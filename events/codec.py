@@ -29,8 +29,13 @@ def tag_of(event: Event) -> str:
 
 def encode(event: Event) -> bytes:
     """The bytes to store. Raises TextNotEncodable."""
+    return encode_tagged(event)[1]
+
+
+def encode_tagged(event: Event) -> tuple[str, bytes]:
+    """The tag and the bytes to store. Raises TextNotEncodable."""
     try:
-        return _encoder.encode(event)
+        return _TAGS[type(event)], _encoder.encode(event)
     except UnicodeEncodeError as error:
         raise TextNotEncodable(f"{tag_of(event)} holds text that UTF-8 cannot carry: {error.reason}") from error
 

@@ -200,7 +200,7 @@ def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitt
         stream = write.stream
         tip = tips.get(stream) or facts.tips.get(stream) or EMPTY
         version, digest = tip.version, tip.digest
-        at = max(tip.at, batch.at)
+        at = batch.at if batch.at >= tip.at else tip.at  # noqa: FURB136 - `max` takes three times as long
         if write.expected not in (ANY, version):
             raise VersionConflict(stream, write.expected, version)
         for event, (tag, data) in zip(write.events, encoded):  # noqa: B905 - the same
@@ -208,7 +208,7 @@ def _rows(prepared: Prepared, facts: Facts, streams: dict[str, Known]) -> Admitt
             version += 1
             columns = (position, stream, version, tag, at, epoch, cause, data)
             digest = link(digest, columns)
-            rows.append((*columns, digest))
+            rows.append((position, stream, version, tag, at, epoch, cause, data, digest))
             recorded.append(
                 Recorded(
                     position=position,

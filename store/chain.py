@@ -5,9 +5,9 @@ They show corruption, and edits made after a root was published. Whoever can rew
 
 from __future__ import annotations
 
-import hashlib
 import struct
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 
 import msgspec
 
@@ -39,7 +39,7 @@ def link(previous: bytes, columns: Columns) -> bytes:
     position, stream, version, tag, at, epoch, cause, data = columns
     numbers = _NUMBERS.pack(position, version, at, epoch, len(stream), len(tag), len(cause))
     head = previous + numbers + f"{stream}{tag}{cause}".encode()
-    return hashlib.blake2b(head + data, digest_size=DIGEST_BYTES).digest()
+    return blake2b(head + data, digest_size=DIGEST_BYTES).digest()
 
 
 def link_row(previous: bytes, row: Row) -> bytes:
@@ -51,7 +51,7 @@ def link_row(previous: bytes, row: Row) -> bytes:
 
 def root(position: int, heads: Mapping[str, tuple[int, bytes]] | Iterable[tuple[str, tuple[int, bytes]]]) -> Root:
     """The root over streams and their (version, digest) at a position."""
-    whole = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    whole = blake2b(digest_size=DIGEST_BYTES)
     for stream, (version, digest) in sorted(dict(heads).items()):
         name = stream.encode()
         whole.update(struct.pack(">IQ", len(name), version) + name + digest)

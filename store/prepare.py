@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from events.codec import encode, tag_of
+from events.codec import encode_tagged
 from events.errors import TextNotEncodable
 from store.errors import TextTooLarge
 from store.limits import BATCH_BYTES_MAX, INTEGER_MAX
@@ -30,33 +30,41 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 def prepare(batch: Batch) -> Prepared:
     """The batch, encoded. Raises TextTooLarge, TextNotEncodable, or ValueError for numbers and salts that no log can hold."""
     streams: list[str] = []
-    names: list[str] = [batch.account, batch.cause]
-    numbers: list[int] = [batch.at]
     encoded = []
     size = OVERHEAD_BYTES
     for write in batch.writes:
         streams.append(write.stream)
-        rows = [(tag_of(event), encode(event)) for event in write.events]
+        rows = [encode_tagged(event) for event in write.events]
         encoded.append(rows)
         for _, data in rows:
             size += len(data) + OVERHEAD_BYTES
-    body_bytes = _measure_bodies(batch, streams, names, numbers) if batch.bodies else ()
-    if batch.agenda or batch.wake:
-        _list_agenda(batch, streams, numbers)
-    others = batch.keys or batch.addresses or batch.bindings or batch.erase or batch.forget or batch.unkey
-    if others:
+    bare = not (
+        batch.bodies
+        or batch.keys
+        or batch.agenda
+        or batch.wake
+        or batch.addresses
+        or batch.bindings
+        or batch.erase
+        or batch.forget
+        or batch.unkey
+    )
+    names = [batch.account, batch.cause]
+    body_bytes: tuple[int, ...] = ()
+    _check_number(batch.at)
+    if not bare:
+        body_bytes = _measure_bodies(batch, streams, names)
+        _list_agenda(batch, streams)
         _list_others(batch, streams, names)
     names += streams
     _check_text(names, "a name or key of the batch")
-    _check_numbers(numbers)
     size += sum(body_bytes) + OVERHEAD_BYTES * len(names)
     if size > BATCH_BYTES_MAX:
         raise TextTooLarge(f"a batch of {size} bytes; at most {BATCH_BYTES_MAX} fit into one commit")
-    bare = not (others or batch.bodies or batch.agenda or batch.wake)
     return Prepared(batch, encoded, body_bytes, streams, size, bare)
 
 
-def _measure_bodies(batch: Batch, streams: list[str], names: list[str], numbers: list[int]) -> tuple[int, ...]:
+def _measure_bodies(batch: Batch, streams: list[str], names: list[str]) -> tuple[int, ...]:
     sizes = []
     for body in batch.bodies:
         _check_text((body.text,), "a body")
@@ -68,14 +76,16 @@ def _measure_bodies(batch: Batch, streams: list[str], names: list[str], numbers:
         sizes.append(size)
         streams.append(body.stream)
         names += (body.id, body.kind)
-        numbers.append(body.at)
+        _check_number(body.at)
     return tuple(sizes)
 
 
-def _list_agenda(batch: Batch, streams: list[str], numbers: list[int]) -> None:
+def _list_agenda(batch: Batch, streams: list[str]) -> None:
     for row in (*batch.agenda, *batch.wake):
         streams.append(row.stream)
-        numbers += (row.due_at or 0, row.open_epoch or 0, row.waiting)
+        for number in (row.due_at, row.open_epoch, row.waiting):
+            if number is not None:
+                _check_number(number)
 
 
 def _list_others(batch: Batch, streams: list[str], names: list[str]) -> None:
@@ -100,7 +110,6 @@ def _check_text(texts: Iterable[str], what: str) -> None:
         raise TextNotEncodable(f"{what} holds text that UTF-8 cannot carry: {error.reason}") from error
 
 
-def _check_numbers(numbers: Sequence[int]) -> None:
-    for number in (min(numbers), max(numbers)):
-        if not 0 <= number <= INTEGER_MAX:
-            raise ValueError(f"{number} is no number that a log can hold (0 to {INTEGER_MAX})")
+def _check_number(number: int) -> None:
+    if not 0 <= number <= INTEGER_MAX:
+        raise ValueError(f"{number} is no number that a log can hold (0 to {INTEGER_MAX})")
