@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -11,6 +12,9 @@ from events.base import Recorded
 from store.errors import LogBusy, LogUnusable
 from store.log import Log
 from store.records import Appended, Batch
+
+PROBE_MS = 1_000
+"""How often a log that took nothing is asked whether it would again."""
 
 
 class LogPort(Protocol):
@@ -102,10 +106,23 @@ class LoopLog:
         if isinstance(error, LogUnusable):
             self._on_failed(error)
         elif isinstance(error, LogBusy):
-            self._busy = True
             self._on_busy(str(error))
+            if not self._busy:
+                self._busy = True
+                self._task(self._until_it_takes())
         elif error is None and isinstance(appended := task.result(), Appended):
-            if self._busy:
-                self._busy = False
-                self._on_busy("")
+            self._takes_again()
             self._on_appended(appended.recorded)
+
+    def _takes_again(self) -> None:
+        if self._busy:
+            self._busy = False
+            self._on_busy("")
+
+    async def _until_it_takes(self) -> None:
+        """Ask now and then: it may be long until somebody has something to append."""
+        while self._busy:
+            await asyncio.sleep(PROBE_MS / 1000)
+            with contextlib.suppress(LogBusy):
+                await self._log.takes()
+                self._takes_again()

@@ -163,7 +163,9 @@ def check_log(path: Path, now: Millis) -> Iterator[Check]:
     except StoreError as error:
         yield bad("log", str(error), READABLE)
         return
-    if seen.strange:
+    if seen.flaws:
+        yield bad("log", f"{path} is damaged: {'; '.join(seen.flaws)}", READABLE)
+    elif seen.strange:
         more = (
             f"; {seen.strange - 1} more of its {seen.events} events cannot be read either" if seen.strange > 1 else ""
         )
@@ -178,6 +180,7 @@ def check_log(path: Path, now: Millis) -> Iterator[Check]:
 class Seen(msgspec.Struct):
     """What a look through a whole log found."""
 
+    flaws: tuple[str, ...] = ()  # what SQLite says of the file
     events: int = 0
     last: Millis = 0  # time of the last event
     strange: int = 0  # events that this version cannot read
@@ -189,6 +192,7 @@ async def _look(path: Path) -> Seen:
     """Read every event, also behind one that cannot be read. Raises StoreError."""
     reader, seen = await SqliteReader.open(path), Seen()
     try:
+        seen.flaws = await reader.flaws()
         seen.simulated = (await reader.meta()).get("simulated", "0") != "0"
         async for page in reader.rows():
             seen.events += len(page)

@@ -87,6 +87,10 @@ class SqliteCore:
         """Run a change of the caches in a transaction of its own."""
         return self._in_transaction(lambda: change(self.connection))
 
+    def takes(self) -> None:
+        """Return if an append would be taken now: there is room, and nobody holds the lock. Raises LogBusy or LogFailed."""
+        self._in_transaction(self._check_room)
+
     def _check_room(self) -> None:
         if self._free_bytes is None:
             return

@@ -138,6 +138,10 @@ class Log(Reader, Protocol):
         """Make sure that erased text is in no file of the log. False while a reader, here or elsewhere, is in the way: try again."""
         ...
 
+    async def takes(self) -> None:
+        """Return if the log would take an append now. Raises LogBusy, or LogUnusable."""
+        ...
+
     async def prune_keys(self, account: str, source: str, before: Millis) -> int:
         """Forget keys older than `before`; `turn` and `delivery` keys are refused. How many went."""
         ...

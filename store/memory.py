@@ -52,6 +52,9 @@ class MemoryLog:
         self._open()
         return True
 
+    async def takes(self) -> None:
+        """Return: memory takes everything."""
+
     async def prune_keys(self, account: str, source: str, before: Millis) -> int:
         """Forget keys older than `before` (ms). Raises ValueError for sources that are kept for ever."""
         return self._open().prune_keys(account, source, before)

@@ -103,6 +103,10 @@ class SqliteLog(SqliteReader):
                     raise
         raise AssertionError("unreachable")
 
+    async def takes(self) -> None:
+        """Return if the log would take an append now. Raises LogBusy, or LogUnusable."""
+        await self._change(self._core.takes)
+
     async def prune_keys(self, account: str, source: str, before: Millis) -> int:
         """Forget keys older than `before` (ms). Raises ValueError for sources that are kept for ever."""
         return await self._change(lambda: self._core.prune_keys(account, source, before))

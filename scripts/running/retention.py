@@ -13,7 +13,7 @@ from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import Scheduler
 from events.base import Millis
 from events.bot import DAY_MS, HOUR_MS
-from store.errors import AppendRefused, LogFailed
+from store.errors import AppendRefused, LogUnusable
 from store.log import Log
 
 logger = logging.getLogger("replyledger.retention")
@@ -65,10 +65,10 @@ class Retention:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if error is not None:
-            logger.error("nothing more was forgotten this hour", exc_info=error)
-        if isinstance(error, LogFailed):
+        if isinstance(error, LogUnusable):
             self._on_log_failed(error)
+        elif error is not None:
+            logger.error("nothing more was forgotten this hour", exc_info=error)
 
     async def _round(self) -> None:
         now = self._scheduler.clock.now()

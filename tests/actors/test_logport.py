@@ -87,6 +87,26 @@ class FullLog(MemoryLog):
             raise LogBusy("the disk of the log is full")
         return await super().append(batch)
 
+    async def takes(self) -> None:
+        if self.full:
+            raise LogBusy("the disk of the log is full")
+
+
+async def test_a_log_that_takes_nothing_is_asked_until_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody may have anything to append for an hour, and readiness must not wait for that."""
+    monkeypatch.setattr("actors.logport.PROBE_MS", 1)
+    log, said = FullLog(), list[str]()
+    await log.claim(BOT, "i-1", 1)
+    port = LoopLog(log, lambda _error: None, on_busy=said.append)
+    for _ in range(2):
+        with pytest.raises(LogBusy):
+            await port.append(batch())
+    log.full = False
+    async with asyncio.timeout(5):
+        while "" not in said:
+            await asyncio.sleep(0)
+    assert said == ["the disk of the log is full"] * 2 + [""]
+
 
 async def test_a_log_that_takes_nothing_is_told_of_and_so_is_that_it_does_again() -> None:
     log, said = FullLog(), list[str]()

@@ -13,13 +13,14 @@ from http.client import HTTPException
 import pytest
 
 from tests.e2e.asking import ask
-from tests.e2e.load import Load, offer
+from tests.e2e.crashes import survive
+from tests.e2e.load import offer
 from tests.e2e.phones import MINUTE, Person
 from tests.e2e.processes import eventually
 from tests.e2e.stage import Stage, stage_in
 
 KILLED = -9
-KILLS = int(os.environ.get("REPLYLEDGER_E2E_KILLS", "15"))
+KILLS = int(os.environ.get("REPLYLEDGER_E2E_KILLS", "150"))
 """How many random kills under load."""
 
 
@@ -201,18 +202,12 @@ def test_before_a_message_was_taken_in_it_is_polled_again(ground: Stage) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_random_kills_under_load_lose_and_overspend_nothing(ground: Stage) -> None:
-    chance = random.Random(20261130)
-    load = Load(ground, [ground.guest(f"hello {n}") for n in range(4)])
-    with load.running():
-        for _ in range(KILLS):
-            load.goes_on()
-            load.over.wait(chance.uniform(0, 0.2))
-            ground.gateway.child.kill()
-            ground.gateway.start()
-    load.check()
-    ground.gateway.sound()
+    """Any number by `python -m tests.e2e.crashes --kills N`."""
+    moments, turns = survive(ground, random.Random(20261130), KILLS)
+    assert moments.total() == KILLS
+    assert turns > KILLS
 
 
 def test_a_log_that_cannot_be_written_acknowledges_nothing(ground: Stage) -> None:

@@ -1,6 +1,6 @@
 """A process that appends until it is stopped, and says what was acknowledged. Run by test_durability.
 
-    appending.py LOG PRODUCERS APPENDS [FILE_BYTES_MAX]
+    appending.py LOG PRODUCERS APPENDS [FILE_BYTES_MAX, 0 = no limit] [SYNCHRONOUS]
 
 Each line on stdout is the position of an acknowledged event, printed after its append returned.
 """
@@ -21,8 +21,10 @@ from store.sqlite import SqliteLog
 BOT = "weixin:main"
 
 
-async def main(path: Path, producers: int, appends: int) -> None:
+async def main(path: Path, producers: int, appends: int, synchronous: str = "") -> None:
     log = await SqliteLog.open(path, salt=b"0123456789abcdef", at=1)
+    if synchronous:
+        await log._writes.run(lambda connection: connection.execute(f"PRAGMA synchronous = {synchronous}").close())
     claim = await log.claim(BOT, "child", 1)
     groups = 0
     real = log._core.append_group
@@ -51,7 +53,7 @@ async def main(path: Path, producers: int, appends: int) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 4:
-        limit = int(sys.argv[4])
+    limit = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+    if limit:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), *sys.argv[5:6]))
