@@ -11,7 +11,7 @@ import msgspec
 from actors.access import admits
 from actors.agenda import Agenda
 from actors.deciding.commands import Advance
-from actors.deciding.view import BotView, Reason
+from actors.deciding.view import BotView, Over, Reason
 from actors.logport import LogPort
 from actors.ports import Outlet
 from actors.runtime.directory import Directory
@@ -50,7 +50,7 @@ class Hub(Protocol):
         """Let an agent have the turn; the same turn again changes nothing."""
         ...
 
-    def withdraw(self, turn_id: str) -> None:
+    def withdraw(self, turn_id: str, reason: Over) -> None:
         """The turn is over; tell the agent that has it."""
         ...
 

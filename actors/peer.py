@@ -205,8 +205,8 @@ class Peer(Actor):
             match effect:
                 case Send():
                     self._send(effect)
-                case Withdraw(turn_id=turn_id):
-                    account.hub.withdraw(turn_id)
+                case Withdraw(turn_id=turn_id, reason=reason):
+                    account.hub.withdraw(turn_id, reason)
                 case ResetSession(session=session, resets=resets):
                     account.hub.reset(self.stream, session, resets)
         if self.state.turn is not None:

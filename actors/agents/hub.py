@@ -15,6 +15,7 @@ from actors.agents.answers import Answered, Answers, Peers, TurnDesk, TurnHome, 
 from actors.agents.seats import Link, Seat
 from actors.agents.turns import Turn, Turns
 from actors.deciding.commands import Bind
+from actors.deciding.view import Over
 from actors.errors import TurnNotOpen, TurnTaken
 from actors.gateway.agent_wire import (
     FRAME_BYTES_MAX,
@@ -85,9 +86,9 @@ class AgentHub:
         if self._turns.offer(offer):
             self._answers.meet(offer.turn.turn_id, TurnHome(offer.stream, offer.address))
 
-    def withdraw(self, turn_id: str) -> None:
+    def withdraw(self, turn_id: str, reason: Over) -> None:
         """The turn is over; tell the agent that has it."""
-        self._turns.over(turn_id, "cancelled")
+        self._turns.over(turn_id, reason)
 
     def reset(self, stream: str, session: str, resets: int) -> None:
         """A peer began its session anew; tell the agents that may have it."""

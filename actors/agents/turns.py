@@ -18,6 +18,7 @@ from actors.agents.answers import Peers
 from actors.agents.recent import Recent
 from actors.agents.seats import Seat, pick
 from actors.deciding.commands import Ask, LoseAgent, TakeTurn
+from actors.deciding.view import Over
 from actors.errors import TurnNotOpen, TurnTaken
 from actors.gateway.agent_wire import Cancel, Message
 from actors.runtime.errors import ActorFailed, ActorStopped
@@ -219,7 +220,7 @@ class Turns:
 
     # --- the end of a turn ----------------------------------------------------------------------------------------
 
-    def over(self, turn_id: str, reason: Literal["cancelled", "answered"], by: Seat | None = None) -> None:
+    def over(self, turn_id: str, reason: Over, by: Seat | None = None) -> None:
         """Forget a turn; the agent that has it may stop working on it, unless it is the one that ended it."""
         turn = self._open.get(turn_id)
         if turn is not None:

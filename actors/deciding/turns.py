@@ -6,6 +6,7 @@ import json
 
 from actors.deciding.commands import AcceptTurn, FinishTurn
 from actors.deciding.draft import Draft
+from actors.deciding.view import Withdraw
 from actors.errors import TurnNotOpen, TurnTaken
 from actors.text.clean import is_blank
 from actors.text.directives import parse
@@ -40,6 +41,8 @@ def finish(draft: Draft, command: FinishTurn) -> None:
     if command.agent and not turn.held_by(command.agent):
         raise TurnTaken(NEVER_HAD.format(command.turn_id))
     output = _end(draft, command, "inbound", turn.session)
+    if turn.agent and not command.agent:
+        draft.effect(Withdraw(turn.turn_id, turn.agent, "answered"))
     draft.reply = output.output
 
 

@@ -66,11 +66,16 @@ class Send(msgspec.Struct, frozen=True, kw_only=True):
     quote: str = ""
 
 
+Over = Literal["cancelled", "answered"]
+"""How a turn was over without the agent that has it: somebody ended it, or somebody else answered."""
+
+
 class Withdraw(msgspec.Struct, frozen=True):
     """Effect: tell the agent that has it that a turn is over."""
 
     turn_id: str
     agent: str
+    reason: Over = "cancelled"
 
 
 class ResetSession(msgspec.Struct, frozen=True):

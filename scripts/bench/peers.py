@@ -18,7 +18,7 @@ import msgspec
 
 from actors.account import Account
 from actors.deciding.commands import Advance, Ask
-from actors.deciding.view import BotView
+from actors.deciding.view import BotView, Over
 from actors.logport import LoopLog
 from actors.peer import Peer
 from actors.runtime.actor import Actor
@@ -55,7 +55,7 @@ class NoAgents:
     def offer(self, offer: object) -> None:
         """Nobody is there."""
 
-    def withdraw(self, turn_id: str) -> None:
+    def withdraw(self, turn_id: str, reason: Over) -> None:
         """Nobody has it."""
 
     def reset(self, stream: str, session: str, resets: int) -> None:

@@ -8,7 +8,7 @@ from actors import waking
 from actors.account import Account, Offer
 from actors.bot import Deliver
 from actors.deciding.commands import AcceptTurn
-from actors.deciding.view import BotView
+from actors.deciding.view import BotView, Over
 from actors.ports import Credentials, Inbound, Outcome, Polled, SendOrder
 from actors.runtime.directory import Directory
 from events.base import Recorded
@@ -30,8 +30,8 @@ class Trouble:
     def __init__(self) -> None:
         self.faults: set[str] = set()
 
-    def strikes(self, fault: str, _probability: float, _dice: Dice) -> bool:
-        return fault in self.faults
+    def strikes(self, fault: str, probability: float, dice: Dice) -> bool:
+        return fault in self.faults and dice.chance(probability)
 
 
 class FakeOutlet:
@@ -70,14 +70,14 @@ class FakeHub:
     def __init__(self) -> None:
         self.agents = 1
         self.offers: list[Offer] = []
-        self.withdrawn: list[str] = []
+        self.withdrawn: list[tuple[str, Over]] = []
         self.resets: list[tuple[str, str, int]] = []
 
     def offer(self, offer: Offer) -> None:
         self.offers.append(offer)
 
-    def withdraw(self, turn_id: str) -> None:
-        self.withdrawn.append(turn_id)
+    def withdraw(self, turn_id: str, reason: Over) -> None:
+        self.withdrawn.append((turn_id, reason))
 
     def reset(self, stream: str, session: str, resets: int) -> None:
         self.resets.append((stream, session, resets))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from actors.deciding.commands import AcceptTurn, FinishTurn, LoseAgent, TakeTurn
-from actors.deciding.view import Send
+from actors.deciding.view import Send, Withdraw
 from actors.errors import TurnNotOpen, TurnTaken
 from events.base import Origin, Status
 from events.bot import Policy
@@ -83,6 +83,8 @@ def test_nobody_else_may_finish_it(agents: tuple[str, ...]) -> None:
     assert peer.state == before
     peer.do(FinishTurn(turn_id=turn, status="completed", text="over HTTP no agent is named"))
     assert peer.said == ["over HTTP no agent is named"]
+    withdrawn = [e for e in peer.last.effects if isinstance(e, Withdraw)]
+    assert withdrawn == [Withdraw(turn, agent, "answered") for agent in agents[-1:]]
 
 
 def test_who_had_a_turn_is_remembered_boundedly_and_once() -> None:

@@ -122,7 +122,7 @@ def test_two_at_once_are_one(seed: int) -> None:
 
 def test_a_cancelled_turn_is_over(world: World, agent: Agent) -> None:
     del world.peers.turns["peer-ann"]
-    world.hub.withdraw(TURN)
+    world.hub.withdraw(TURN, "cancelled")
     agent.new()
     (error,) = agent.say("completed", turn_id=TURN, text="hi")
     assert error.code == "turn_conflict"

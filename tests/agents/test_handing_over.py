@@ -129,7 +129,7 @@ def test_the_closest_takes_it(world: World, session: str, account: str, taker: s
         "by_name": world.agent("by_name", accounts=("spare",)),
     }
     world.turn("ann", session=session)
-    world.hub.withdraw("t-ann-1")
+    world.hub.withdraw("t-ann-1", "cancelled")
     world.offer("ann", account)
     assert [name for name, agent in agents.items() if agent.turns] == [taker]
 
@@ -354,9 +354,19 @@ def test_an_account_that_stops_is_forgotten(world: World) -> None:
 # --- the end of turns, and other news ---------------------------------------------------------------------------------
 
 
+def test_a_turn_that_somebody_else_answered_is_taken_from_its_agent(world: World) -> None:
+    agent = world.agent("a", max_turns=1)
+    world.turn("ann")
+    world.turn("bob")
+    assert agent.turns == ["t-ann-1"]
+    world.hub.withdraw("t-ann-1", "answered")
+    assert agent.got(Cancel) == [Cancel(turn_id="t-ann-1", reason="answered")]
+    assert agent.turns == ["t-ann-1", "t-bob-1"], "and makes room for the next"
+
+
 def test_withdrawn_while_it_waits(world: World) -> None:
     world.turn()
-    world.hub.withdraw("t-ann-1")
+    world.hub.withdraw("t-ann-1", "cancelled")
     assert world.agent("a").turns == []
 
 
@@ -367,7 +377,7 @@ def test_withdrawn_while_it_is_taken(seed: int) -> None:
     world.turn()
     while not world.peers.commands(TakeTurn):
         world.scheduler.step()
-    world.hub.withdraw("t-ann-1")
+    world.hub.withdraw("t-ann-1", "cancelled")
     assert agent.turns == []
     assert agent.seat.holding == set()
 
@@ -376,8 +386,8 @@ def test_withdrawn_from_the_agent(world: World) -> None:
     agent = world.agent("a")
     world.turn()
     world.scheduler.run_ready()
-    world.hub.withdraw("t-ann-1")
-    world.hub.withdraw("t-nobody")
+    world.hub.withdraw("t-ann-1", "cancelled")
+    world.hub.withdraw("t-nobody", "cancelled")
     assert agent.got(Cancel) == [Cancel(turn_id="t-ann-1", reason="cancelled")]
     assert agent.seat.holding == set()
 

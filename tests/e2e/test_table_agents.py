@@ -63,6 +63,19 @@ def test_a_turn_whose_agent_dies_goes_to_the_next_under_the_same_id(stage: Stage
     assert "offered again under the same turn id" in told
 
 
+def test_what_a_hook_answers_over_http_is_taken_from_the_agent(stage: Stage) -> None:
+    person = stage.person()
+    with Hand(stage.gateway.agents_url) as agent:
+        person.says("whoever is first")
+        turn_id = agent.takes(person.address)
+        stage.gateway.offer(person.address, "by a hook", turn_id=turn_id)
+        stage.answered(person, 1)
+        assert agent.hear("cancel", turn_id=turn_id)["reason"] == "answered"
+        (shown,) = stage.gateway.get("/v1/status")["agents"]
+        assert shown["open_turns"] == 0
+    assert person.reads == ["by a hook"]
+
+
 def test_an_agent_that_comes_back_keeps_its_turn(stage: Stage) -> None:
     person = stage.person()
     with Hand(stage.gateway.agents_url) as agent:

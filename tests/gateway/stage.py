@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from actors.deciding.commands import Ask
+from actors.deciding.view import Over
 from actors.gateway.api import TurnOffer
 from actors.gateway.finding import Finder
 from actors.gateway.metrics import Metrics
@@ -158,15 +159,15 @@ class Hub:
         self._stage = stage
         self.agents = 0
         self.turns: list[str] = []
-        self.withdrawn: list[str] = []
+        self.withdrawn: list[tuple[str, Over]] = []
 
     def offer(self, offer: Any) -> None:
         if offer.turn.turn_id not in self.turns:
             self.turns.append(offer.turn.turn_id)
         self._stage.pulse()
 
-    def withdraw(self, turn_id: str) -> None:
-        self.withdrawn.append(turn_id)
+    def withdraw(self, turn_id: str, reason: Over) -> None:
+        self.withdrawn.append((turn_id, reason))
 
     def reset(self, stream: str, session: str, resets: int) -> None:
         """Nobody to tell."""

@@ -99,6 +99,7 @@ async def test_over_http_no_agent_is_named_and_the_turn_may_be_finished(stage: S
     accepted = await stage.service.accept_turn(TurnOffer(to="sender", turn_id=turn_id, text="by a hook"))
     assert (await stage.final(accepted.deliveries[0].delivery)).origin == "inbound"
     assert stage.lines["main"].texts == ["by a hook"]
+    assert stage.hub.withdrawn == [(turn_id, "answered")], "its agent need not go on"
 
 
 async def test_another_text_under_a_known_turn_is_refused_and_changes_nothing(stage: Stage) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.deciding.view import Over
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import BadRequest, Unavailable, UnknownDelivery, UnknownPeer, UnknownSession
@@ -28,7 +29,7 @@ class NoAgents:
 
     def offer(self, offer: Any) -> None: ...
 
-    def withdraw(self, turn_id: str) -> None: ...
+    def withdraw(self, turn_id: str, reason: Over) -> None: ...
 
     def reset(self, stream: str, session: str, resets: int) -> None: ...
 
