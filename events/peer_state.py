@@ -45,7 +45,7 @@ from events.peer_shapes import FORMER_KEPT, Message, OpenRequest, OpenTurn, Peer
 
 __all__ = ["FOLDS", "FOLD_VERSION", "Message", "OpenRequest", "OpenTurn", "PeerState", "Token", "evolve"]
 
-FOLD_VERSION = 2
+FOLD_VERSION = 3
 """Raised whenever the fold changes; a snapshot of another version is ignored."""
 
 _to = msgspec.structs.replace
@@ -72,7 +72,7 @@ def evolve(state: PeerState, event: Event, *, version: int, at: Millis, epoch: i
 
 
 def _message_received(state: PeerState, event: MessageReceived, at: Millis, _epoch: int) -> PeerState:
-    window = quota.opened(state.window, event.message, event.sent_at, at, event.generation)
+    window = quota.opened(state.window, event.message, event.sent_at, at, event.generation, event.not_before)
     charges = quota.prune(quota.carry(state.charges, window.number, event.not_before), window.number, at)
     message = Message(
         message=event.message,

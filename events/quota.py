@@ -31,13 +31,16 @@ class Window(Part, frozen=True, kw_only=True):
 
     number: int  # 1 for the peer's first message
     message: str
-    opened_at: Millis  # the earlier of sent and received
+    opened_at: Millis  # the earlier of sent and received, as far as sent can be true
     generation: int  # the login it belongs to
 
 
-def opened(window: Window | None, message: str, sent_at: Millis, received_at: Millis, generation: int) -> Window:
-    """The window after a message. A message without a creation time (`sent_at` 0) opens it when received."""
-    opened_at = min(sent_at, received_at) if sent_at > 0 else received_at
+def opened(  # noqa: PLR0917 (a message's own times and number)
+    window: Window | None, message: str, sent_at: Millis, received_at: Millis, generation: int, not_before: Millis = 0
+) -> Window:
+    """The window after a message. A message without a creation time (`sent_at` 0) opens it when received. A creation time before
+    `not_before`, the earliest instant at which the server can have received it, is that of a clock which is far behind ours."""
+    opened_at = min(max(sent_at, not_before), received_at) if sent_at > 0 else received_at
     number = window.number + 1 if window else 1
     return Window(number=number, message=message, opened_at=opened_at, generation=generation)
 

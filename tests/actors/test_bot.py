@@ -8,10 +8,12 @@ import pytest
 
 from actors.account import FULL_RETRY_MS
 from actors.bot import CURSOR_IDLE_MS, Begin, BotCommand, End, Lose, NoteStep, Pause, Resume, decide
+from actors.inbox import LATENCY_MS_MAX
 from actors.ports import LoginGone
 from actors.runtime.errors import MailboxFull
 from actors.runtime.mailbox import Mailbox
-from events.bot import BotState, Policy, SendingPaused
+from events import quota
+from events.bot import DAY_MS, BotState, Policy, SendingPaused
 from store.errors import Fenced
 from tests.actors.stage import BOT, Stage
 
@@ -117,3 +119,16 @@ def test_a_full_mailbox_of_a_peer_stops_neither_polls_nor_the_agenda(monkeypatch
     stage.account.agenda.set(stage.ann, now)
     stage.scheduler.run_for(1)
     assert stage.account.agenda.due(stage.ann) == now + FULL_RETRY_MS
+
+
+def test_a_log_that_was_once_written_in_the_far_future_still_answers() -> None:
+    """Its time goes on from there, so that creation times lie years back; what polls prove counts."""
+    stage = Stage()
+    stage.poll()
+    stage.scheduler.run_for(60_000)
+    stage.poll()
+    stage.poll(stage.message(sent_at=stage.machine.clock.now() - 10 * 365 * DAY_MS))
+    actor: Any = stage.account.peers.actor(stage.ann)
+    now = stage.machine.clock.now()
+    assert quota.window_open(actor.state.window, 1, stage.policy, now)
+    assert now - actor.state.window.opened_at <= LATENCY_MS_MAX + 100

@@ -43,6 +43,22 @@ def test_a_window_opens_at_the_earlier_of_sent_and_received(sent_at: int, receiv
     assert quota.opened(None, "m1", sent_at, received_at, 1) == window(opened_at=opened_at)
 
 
+@pytest.mark.parametrize(
+    ("sent_at", "not_before", "opened_at"),
+    [
+        (T - 500, T - 501, T - 500),
+        (T - 500, T - 499, T - 499),
+        (1, T - 5_000, T - 5_000),
+        (0, T - 5_000, T),
+        (T + 500, T - 5_000, T),
+        (T - 500, T + 1, T),
+    ],
+)
+def test_a_creation_time_of_a_clock_far_behind_ends_no_window(sent_at: int, not_before: int, opened_at: int) -> None:
+    """Or ours is far ahead, because the log was once written in the future: its time never goes back."""
+    assert quota.opened(None, "m1", sent_at, T, 1, not_before) == window(opened_at=opened_at)
+
+
 def test_windows_are_numbered() -> None:
     assert quota.opened(window(7), "m8", T, T, 2) == window(8, generation=2)
 
@@ -57,7 +73,9 @@ def test_windows_are_numbered() -> None:
         (T, 0, False),
     ],
 )
-def test_a_window_is_open_for_as_long_as_what_is_asked_for_can_be_there_before_its_end(now: int, generation: int, is_open: bool) -> None:
+def test_a_window_is_open_for_as_long_as_what_is_asked_for_can_be_there_before_its_end(
+    now: int, generation: int, is_open: bool
+) -> None:
     assert quota.window_open(window(), generation, POLICY, now) == is_open
 
 

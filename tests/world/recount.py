@@ -39,7 +39,7 @@ class Recount:
         match row.event:
             case MessageReceived() as event:
                 self.windows += 1
-                self.opened_at = min(event.sent_at or row.at, row.at)
+                self.opened_at = sorted((event.not_before, event.sent_at, row.at))[1] if event.sent_at else row.at
                 self.generation = event.generation
                 for request in self.requests.values():
                     if not request.free and request.settled >= event.not_before:
