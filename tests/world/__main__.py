@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.world.caught import measure_all
+from tests.world.mutants import MUTANTS
 from tests.world.runs import report_of, run_seed
 
 
@@ -16,7 +18,10 @@ def main() -> int:
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the digests")
     parser.add_argument("--keep-going", action="store_true", help="report every failing seed, unshrunk")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--mutants", action="store_true", help="measure the planted defects, and write MUTANTS.md")
     given = parser.parse_args()
+    if given.mutants:
+        return _mutants()
     first, _, last = given.seeds.partition("-")
     failed = 0
     for seed in range(int(first), int(last or first) + 1):
@@ -28,6 +33,12 @@ def main() -> int:
                 break
     print(f"seeds {given.seeds}: {failed} failed")
     return 1 if failed else 0
+
+
+def _mutants() -> int:
+    missed = measure_all()
+    print(f"{len(MUTANTS)} planted, not caught: {', '.join(missed) or 'none'}")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Disk(Protocol):
     bodies: dict[str, str]  # every text that was ever committed, for the checks
     salts: dict[str, bytes]  # and what keys its fingerprints
     committed: list[Recorded]
+    snapshots: int  # how many were put
 
     def append(self, group: list[Prepared]) -> list[Outcome]: ...
 
@@ -64,6 +65,7 @@ class _Disk:
         self.bodies: dict[str, str] = {}
         self.salts: dict[str, bytes] = {}
         self.committed: list[Recorded] = []
+        self.snapshots = 0
 
     def ask(self, what: str, *args: Any) -> Any:
         return getattr(self._twin, what)(self._source, *args)
@@ -259,6 +261,7 @@ class SimLog:
         return self._do(lambda: self._disk.snapshot(stream, fold_version))
 
     def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> Slot:
+        self._disk.snapshots += 1
         return self._do(lambda: self._disk.put_snapshot(stream, version, fold_version, data))
 
     def position(self) -> Slot:

@@ -106,7 +106,7 @@ def plan(seed: int) -> Plan:
         size=size,
         accounts=2 if dice.chance(size.two_accounts) or "half" in faults else 1,
         peers=dice.pick(size.peers),
-        long_events=dice.between(3, 60),
+        long_events=dice.between(3, 25),
     )
 
 
@@ -146,9 +146,9 @@ def changed(policy: Policy, a: int, mode: str = "") -> Policy:
     )
 
 
-_ALWAYS: tuple[tuple[str, int], ...] = (("message", 10), ("turn", 10), ("burst", 2), ("bind", 1), ("passivate", 1))
+ALWAYS: tuple[tuple[str, int], ...] = (("message", 10), ("turn", 10), ("burst", 2), ("bind", 1), ("passivate", 1))
 
-_OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
+OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
     "penalty": (("penalty", 2),),
     "duplicates": (("again", 4), ("again_late", 2)),
     "replays": (("again", 1),),
@@ -175,9 +175,9 @@ _OF_FAULT: dict[str, tuple[tuple[str, int], ...]] = {
 
 
 def commands_of(dice: Dice, faults: frozenset[str], count: int) -> tuple[Command, ...]:
-    weighted = list(_ALWAYS)
+    weighted = list(ALWAYS)
     for fault in sorted(faults):
-        weighted.extend(_OF_FAULT.get(fault, ()))
+        weighted.extend(OF_FAULT.get(fault, ()))
     names = [name for name, weight in weighted for _ in range(weight)]
     commands: list[Command] = []
     at = SECOND_MS

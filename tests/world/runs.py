@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import logging
 import traceback
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,20 +46,31 @@ def run(plan_: Plan, *, sqlite: bool = False, told: bool = False) -> Ran:
     """Run a world of a plan; `told`: with a trace of its last turns, should it fail."""
     world = World(plan_, sqlite=sqlite, told=told)
     ran = Ran(plan_, sqlite)
-    collecting = gc.isenabled()
-    gc.disable()  # a world's rubbish is in no hurry: it goes with the world
     try:
-        ran.digest = world.run()
+        with _quiet():
+            ran.digest = world.run()
     except Exception as error:
         ran.error = error
         trace: deque[str] = world.scheduler.trace
         ran.trace = tuple(trace)[-LAST_TURNS:]
-    finally:
-        if collecting:
-            gc.enable()
     ran.turns = world.scheduler.turns
     ran.delivered, ran.deliverable = world.checks.oracle.reckoning()
     return ran
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings of troubles that were drawn, and no collecting of rubbish, which goes with its world."""
+    collecting, logger = gc.isenabled(), logging.getLogger("replyledger")
+    level = logger.level
+    gc.disable()
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        if collecting:
+            gc.enable()
 
 
 def run_seed(seed: int, *, sqlite: bool = False, twice: bool = False) -> Ran:
