@@ -46,7 +46,7 @@ def decode(tag: str, data: bytes) -> Event:
         return _decode_old(tag, data)
     try:
         event: Event = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:  # a damaged row can hold anything
         raise _refusal(tag, error) from error
     if _TAGS[type(event)] != tag:
         raise CodecError(f"a {tag} event holds the data of a {tag_of(event)}")

@@ -115,9 +115,12 @@ def test_a_newer_field_inside_is_refused_too() -> None:
         b'{"type":"login_lost"}',
         b"\xff\xfe",
         b'{"reason":"x"}',
+        None,
+        7,
     ],
 )
 def test_damage_is_a_codec_error(data: bytes) -> None:
+    """SQLite puts anything into any column of a damaged page."""
     with pytest.raises(CodecError) as caught:
         codec.decode("bot_stopped", data)
     assert type(caught.value) is CodecError
