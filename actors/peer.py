@@ -142,7 +142,7 @@ class Peer(Actor):
         for body in need.splits:
             text = self._texts.known[body] or ""
             pieces = yield self.account.scheduler.offload(partial(parts, text, part_bytes))
-            self._texts.splits[(body, part_bytes)] = pieces
+            self._texts.passing.splits[(body, part_bytes)] = pieces
 
     # --- the log --------------------------------------------------------------------------------------------------
 

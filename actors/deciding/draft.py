@@ -26,16 +26,33 @@ class NewIds(Protocol):
         ...
 
 
+class _Passing:
+    """What only a decision in the making needs of texts."""
+
+    __slots__ = ("named", "salts", "splits")
+
+    def __init__(self) -> None:
+        self.splits: dict[tuple[str, int], tuple[Part, ...]] = {}
+        self.named: dict[tuple[str, str], str] = {}  # (kind, text) -> the body's id, however often it is decided
+        self.salts: dict[str, bytes] = {}  # of bodies that were read or are new
+
+
 class Texts:
-    """The texts that a peer has at hand, by body; None = it is gone from the log."""
+    """The texts that a peer has at hand, by body; None = it is gone from the log. Between decisions it is next to nothing, for
+    thousands of peers have one."""
+
+    __slots__ = ("_passing", "known")
 
     def __init__(self, known: Mapping[str, str | None] | None = None) -> None:
         self.known: dict[str, str | None] = dict(known or {})
-        self.salts: dict[str, bytes] = {}  # of bodies among these that were read or are new
-        self.splits: dict[tuple[str, int], tuple[Part, ...]] = {}
-        self.named: dict[
-            tuple[str, str], str
-        ] = {}  # (kind, text) -> the body's id, the same however often it is decided
+        self._passing: _Passing | None = None
+
+    @property
+    def passing(self) -> _Passing:
+        """What is forgotten after the decision."""
+        if self._passing is None:
+            self._passing = _Passing()
+        return self._passing
 
     def learn(self, bodies: Iterable[str], found: Mapping[str, Kept]) -> None:
         """What the log has of these bodies."""
@@ -43,15 +60,13 @@ class Texts:
             kept = found.get(body)
             self.known[body] = kept.text if kept else None
             if kept:
-                self.salts[body] = kept.salt
+                self.passing.salts[body] = kept.salt
 
     def forget(self, keep: str = "") -> None:
         """Let go of everything but one body; what is needed again is read again."""
         kept = self.known.get(keep)
         self.known.clear()
-        self.salts.clear()
-        self.splits.clear()
-        self.named.clear()
+        self._passing = None
         if kept is not None:
             self.known[keep] = kept
 
@@ -108,17 +123,17 @@ class Draft:
 
     def store(self, kind: str, text: str) -> tuple[str, int]:
         """Put a text among the bodies; its id and its length in bytes."""
-        body = self._texts.named.setdefault((kind, text), self.id("b"))
-        salt = self._texts.salts.setdefault(body, bytes.fromhex(self._ids.token(SALT_BYTES)))
+        body = self._texts.passing.named.setdefault((kind, text), self.id("b"))
+        salt = self._texts.passing.salts.setdefault(body, bytes.fromhex(self._ids.token(SALT_BYTES)))
         self._bodies.append(Body(id=body, stream=self.stream, kind=kind, text=text, at=self.now, salt=salt))
         self._texts.known[body] = text
         return body, text_bytes(text)
 
     def digest(self, body: str, text: str) -> str:
         """The fingerprint of a text under the salt of a body, for no body under the log's. Raises TextsNeeded."""
-        if body and body not in self._texts.salts:
+        if body and body not in self._texts.passing.salts:
             raise TextsNeeded(frozenset((body,)))
-        return fingerprint(self._texts.salts[body] if body else self._salt, text)
+        return fingerprint(self._texts.passing.salts[body] if body else self._salt, text)
 
     def need(self, bodies: frozenset[str]) -> None:
         """Make sure that these texts are at hand. Raises TextsNeeded."""
@@ -134,11 +149,11 @@ class Draft:
     def parts(self, body: str, text: str) -> tuple[Part, ...]:
         """A text's parts. Raises TextsNeeded when it is too large to split within a turn."""
         key = (body, self.view.policy.part_bytes)
-        if key not in self._texts.splits:
+        if key not in self._texts.passing.splits:
             if len(text) > SPLIT_BYTES_MAX:
                 raise TextsNeeded(frozenset(), frozenset((body,)))
-            self._texts.splits[key] = parts(text, self.view.policy.part_bytes)
-        return self._texts.splits[key]
+            self._texts.passing.splits[key] = parts(text, self.view.policy.part_bytes)
+        return self._texts.passing.splits[key]
 
     def decision(self, due_at: Millis | None) -> Decision:
         """What came of it."""

@@ -116,7 +116,7 @@ class OnePeer:
                 self.fetched.append(need)
                 texts.learn(need.bodies, self.kept())
                 size = self.view.policy.part_bytes
-                texts.splits.update({(b, size): parts(texts.known[b] or "", size) for b in need.splits})
+                texts.passing.splits.update({(b, size): parts(texts.known[b] or "", size) for b in need.splits})
 
     def kept(self) -> dict[str, Kept]:
         """The bodies as the log gives them."""
