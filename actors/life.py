@@ -89,6 +89,7 @@ class AccountLife:
         self.state: LifeState = "stopped"
         self.reason = ""
         self.recalled = False  # whether it knows its peers from the log
+        self._begun = False  # whether it came through its start: only then is there an end to speak of
         self._open_link, self._logins = open_link, logins
         self._on_state, self._on_change = on_state, on_change
         self._link: Link | None = None
@@ -103,11 +104,6 @@ class AccountLife:
         return self.state in AWAKE
 
     @property
-    def _claimed(self) -> bool:
-        """Whether there is an epoch to speak under."""
-        return self.account.view.epoch > 0
-
-    @property
     def inlet_status(self) -> Any:
         """What the inlet says of itself, None without one."""
         return getattr(self._link.inlet, "status", None) if self._link else None
@@ -120,7 +116,7 @@ class AccountLife:
         if self.state in ("fenced", "failed"):
             await self.stop("it starts again")
         self._enter("starting")
-        self.account, self.recalled = self._new_account(), False
+        self.account, self.recalled, self._begun = self._new_account(), False, False
         try:
             await self._claim(patient=patient)
         except Fenced:
@@ -137,6 +133,7 @@ class AccountLife:
         await waking.recall(account, process.log)
         self.recalled = True
         await self._begin()
+        self._begun = True
         self._tasks.begin("watch", self._watch())
 
     async def _taken(self, *, patient: bool) -> Claim:
@@ -271,7 +268,7 @@ class AccountLife:
         await self._tasks.cancel("watch")
         await self._close_link()
         await self._released()
-        if self._claimed and not self.account.fenced and self.state != "stopped":
+        if self._begun and not self.account.fenced and self.state != "stopped":
             await self._say_end(reason)
         self.account.agenda.close()
         await self._stop_actors()

@@ -48,7 +48,7 @@ def show(
         raise Misused("--against goes with --verify")
 
     async def rows(reader: Reader) -> None:
-        now = await present(reader)
+        now = await present(reader, given, log)
         options = AuditOptions(
             peer=peer,
             since=moment(since, now, "--since"),

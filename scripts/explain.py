@@ -30,6 +30,6 @@ def show(
 
     async def work(reader: Reader) -> None:
         with progress(printer, await reader.position(), "searching the log") as told:
-            await explain(reader, name, printer, await present(reader), progress=told)
+            await explain(reader, name, printer, await present(reader, given, log), progress=told)
 
     read_log(given, log, work)

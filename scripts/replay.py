@@ -41,7 +41,7 @@ def show(
         raise Misused("--verify compares the log as it is; leave out --step and --until")
 
     async def options_of(reader: Reader) -> ReplayOptions:
-        now = await present(reader)
+        now = await present(reader, given, log)
         position, time = until_of(until, now)
         instant = time if time is not None else None if position else now
         return ReplayOptions(now=instant, peer=peer, until_position=position, until=time)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
+from msgspec import MsgspecError
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -25,6 +26,9 @@ from store.reader import SqliteReader
 
 LOG_FILE = "log.sqlite"
 """The log's file in the state folder."""
+
+CLOCK_MS = 1_000
+"""How long a simulated clock may take to answer."""
 
 PROGRESS_FROM = 20_000
 """Events from which on progress is shown."""
@@ -59,13 +63,29 @@ async def _work(path: Path, work: Callable[[SqliteReader], Awaitable[T]]) -> T:
         await reader.close()
 
 
-async def present(reader: Reader) -> Millis:
-    """The instant for which quota and share are counted: now, but for a log of simulated days its last event's time."""
+async def present(reader: Reader, given: Options, log: Path | None) -> Millis:
+    """The instant for which quota and share are counted: now. For a log of simulated days that is what the configuration's clock
+    says, while it answers and the log is the configuration's own; else its last event's time."""
     if (await reader.meta()).get("simulated", "0") == "0":
         return BootClock().now()
+    last = 0
     async for page in reader.page(after=max(0, await reader.position() - 1)):
-        return page[-1].at
-    return 0
+        last = page[-1].at
+    clock = load(given.config).clock if log is None else None
+    return max(last, await _simulated_now(clock)) if clock else last
+
+
+async def _simulated_now(clock: str) -> Millis:
+    """What a simulated clock (loopback only, as the configuration is checked) says, 0 if it does not answer."""
+    import aiohttp  # for simulated logs alone: it is not small
+
+    from scripts.simulators.clock import FollowedClock
+
+    try:
+        async with asyncio.timeout(CLOCK_MS / 1000), FollowedClock(clock) as followed:
+            return followed.now()
+    except (aiohttp.ClientError, TimeoutError, MsgspecError):
+        return 0
 
 
 @contextmanager

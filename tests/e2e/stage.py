@@ -117,7 +117,7 @@ class Stage:
         return now
 
     def mark(self) -> None:
-        """Let the log know what time it is: an event of now. Verbs that only read a simulated log take its last event for now."""
+        """Let the log know what time it is: an event of now, for whoever reads it when no clock answers any more."""
         for verb in ("pause", "resume"):
             assert self.gateway.post(f"/v1/{verb}", {"scope": self.owner().address}).status == 200
 

@@ -225,7 +225,7 @@ def test_a_start_that_waits_for_its_disk_obeys_term(unstarted: tuple[Gateway, Ph
     gateway.children.append(child := Child("scarce", args, gateway.folder))
     eventually(lambda: "takes nothing right now" in child.err, "it waits")
     child.signal(signal.SIGTERM)
-    assert child.exited(15) == DONE
+    assert child.exited(5) == DONE
     assert child.out == []
 
 

@@ -7,7 +7,9 @@ import json
 import os
 import socket
 import sqlite3
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from actors.runtime.clock import BootClock
 from scripts.main import main
 from scripts.reading.opening import LOG_FILE
 from scripts.reading.proof import cache_fold
+from scripts.simulators.clock import ManualClock
+from scripts.simulators.clock_source import ClockSource, running
 from store.caches import rebuild
 from store.sqlite import SqliteLog
 from tests.streams_builder import HOUR, MINUTE, NOON, Streams
@@ -310,3 +314,48 @@ def test_a_sent_text_that_was_changed_or_taken_away_is_found(run: Run, home: Pat
     code, out, _ = run("audit", "--verify")
     assert code == 1
     assert "is gone" in out
+
+
+# --- the present of a simulated log -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def clock_at(now: int) -> Iterator[str]:
+    """A simulated clock that answers while the body runs; its URL."""
+    loop = asyncio.new_event_loop()
+    serving = running(ClockSource(ManualClock(now)))
+    url = loop.run_until_complete(serving.__aenter__())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield url
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(serving.__aexit__(None, None, None))
+        loop.close()
+
+
+def present_of(run: Run, *more: str) -> int:
+    """For which instant `replay` counts."""
+    code, out, err = run("replay", "--json", *more)
+    assert code == 0, err
+    return int(rows(out)[0]["now"])
+
+
+def test_a_simulated_log_is_read_at_the_time_of_its_clock_while_that_answers(run: Run, home: Path) -> None:
+    edit(home, "UPDATE meta SET value = '1' WHERE name = 'simulated'")
+    last = NOON + 2 * HOUR
+    config = home / "replyledger.toml"
+    with clock_at(last + HOUR) as url:
+        config.write_text(
+            f'clock = "{url}"\n' + CONFIG.replace('"weixin"', '"weixin"\nbase_url = "http://127.0.0.1:9"')
+        )
+        assert present_of(run) == last + HOUR
+        assert present_of(run, "--log", str(home / "state" / LOG_FILE)) == last, (
+            "a copy is not of the day that the clock is in"
+        )
+    assert present_of(run) == last, "nobody answers: its last event"
+    with clock_at(NOON) as url:
+        config.write_text(config.read_text().replace(config.read_text().splitlines()[0], f'clock = "{url}"'))
+        assert present_of(run) == last, "a clock of another day"
