@@ -9,6 +9,7 @@ import typer
 
 from actors.gateway.api import DropOrder, FlushOrder
 from actors.gateway.views import BacklogView, Gone, WaitingShown, WaitingView
+from actors.text.counts import counted
 from scripts import showing
 from scripts.asking.asker import Offline, asker, who
 from scripts.asking.client import path_of
@@ -92,4 +93,5 @@ def _line(printer: Printer, view: WaitingView) -> str:
     done = f", {view.start} of them settled" if view.start else ""
     expires = "" if view.expires_at is None else f"; expires {printer.time(view.expires_at)}"
     accepted = f"accepted {printer.time(view.accepted_at)}"
-    return f"{view.delivery}  {view.lane}, {view.state}, {view.origin} turn {view.turn_id}, {view.bytes} bytes{done}; {accepted}{expires}"
+    size = counted(view.bytes, "byte", "bytes")
+    return f"{view.delivery}  {view.lane}, {view.state}, {view.origin} turn {view.turn_id}, {size}{done}; {accepted}{expires}"

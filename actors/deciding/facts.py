@@ -45,6 +45,10 @@ UNKNOWN = {
     "server_error": "the channel answered with an error of its own",
     "stopped": "the gateway ended before its answer was there",
 }
+NEVER_LEFT = {
+    "not_sent": "nothing reached the channel",
+    "too_late": "the time within which its bytes had to leave was over",
+}
 UNCONFIRMED = "the channel took it without a message id: nothing proves that it is shown"
 
 

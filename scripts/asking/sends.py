@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from actors.deciding.facts import NEVER_LEFT, UNKNOWN
+from actors.text.counts import counted
+from events.peer_sends import TURN_WAITS
 from events.stories import MessageStory, RequestStory
 from scripts.reading.case import Case, listed
 
 
 def tell_request(case: Case, story: RequestStory) -> Iterator[str]:
     """What a request carried, spent and came to."""
-    what = {"answer": "an answer", "push": "a push", "notice": "a notice of the gateway itself"}[story.kind]
+    what = {"answer": "an answer", "push": "a push", "notice": _notice(story)}[story.kind]
     part = f", part {story.part} of {story.parts}" if story.parts > 1 else ""
     yield (
-        f"Request {story.request} was {what} to {case.peer}{part}, {story.total} bytes, decided at"
+        f"Request {story.request} was {what} to {case.peer}{part}, {counted(story.total, 'byte', 'bytes')}, decided at"
         f" {case.show(story.at)} by {case.instance(story.epoch)} under client id {story.client_id}."
     )
     names = [c.output for c in story.carried]
@@ -26,6 +29,20 @@ def tell_request(case: Case, story: RequestStory) -> Iterator[str]:
     yield from _carried_on(case, story)
     yield from _taken_over(case, story)
     yield from (f"It went out in a plainer form: {what}." for what in story.fallbacks)
+
+
+NOTICES: dict[str, str] = {
+    TURN_WAITS: "a notice that no agent is there",
+    "nothing_more": "a notice that there is nothing more",
+    "more_is_kept": "a notice of how many outputs are left for /more",
+    "session_reset": "a notice that the session begins anew",
+    "turn_cancelled": "a notice that the turn is cancelled",
+    "nothing_to_cancel": "a notice that nothing was to be cancelled",
+}
+
+
+def _notice(story: RequestStory) -> str:
+    return NOTICES.get(story.notice, "a notice of the gateway itself")
 
 
 def _taken_over(case: Case, story: RequestStory) -> Iterator[str]:
@@ -67,7 +84,8 @@ def outcome(case: Case, request: RequestStory) -> str:
         case "refused":
             return f"The channel refused it at {at}: {_refusal(request)}."
         case "not_sent":
-            return f"It provably never left ({request.failure or 'known later'}){resolved}."
+            why = NEVER_LEFT.get(request.failure or "", request.failure or "so it turned out later")
+            return f"It provably never left: {why}{resolved}."
 
 
 def _unknown(case: Case, request: RequestStory, at: str) -> str:
@@ -77,7 +95,8 @@ def _unknown(case: Case, request: RequestStory, at: str) -> str:
         else ""
     )
     return (
-        f"Nobody can say whether it arrived ({request.reason}, known at {at}{closed}): charged, and never sent again."
+        f"Nobody can say whether it arrived ({UNKNOWN.get(request.reason, request.reason)}, known at {at}{closed}): charged, and"
+        " never sent again."
         f" It was sent by {case.instance(request.epoch)}."
     )
 

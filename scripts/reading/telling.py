@@ -75,7 +75,7 @@ def tell_output(case: Case, story: OutputStory) -> Iterator[str]:
     show = case.show
     kind = "an answer" if story.lane == "answer" else "a push"
     yield (
-        f"Delivery {story.output} of turn {story.turn_id} ({story.origin}, {story.total} bytes) was accepted at"
+        f"Delivery {story.output} of turn {story.turn_id} ({story.origin}, {counted(story.total, 'byte', 'bytes')}) was accepted at"
         f" {show(story.accepted_at)} for {case.peer}, as {kind}."
     )
     watch, spells = case.watch(story.output)
@@ -138,7 +138,7 @@ def _tell_end(case: Case, story: OutputStory) -> Iterator[str]:
             yield f"Its text was {'erased' if story.reason == 'erased' else 'too old and erased'} at {since}, before it left."
         case "delivered" if story.cut:
             why = f" ({dropped})" if story.reason else ", for a push is one part at most"
-            yield f"It is delivered, cut: {story.delivered_bytes} of {story.total} bytes arrived{why}{again}."
+            yield f"It is delivered, cut: {story.delivered_bytes} of {counted(story.total, 'byte', 'bytes')} arrived{why}{again}."
         case "delivered":
             yield "It is delivered, whole."
         case "unconfirmed" | "unknown":
@@ -165,7 +165,7 @@ _WORDS = {"more": "/more", "reset": "/reset", "cancel": "/cancel"}
 
 def tell_message(case: Case, story: MessageStory) -> Iterator[str]:
     """What a peer's message opened, brought and became."""
-    yield f"Message {story.message} of {case.peer} ({story.total} bytes) was received at {case.show(story.at)}."
+    yield f"Message {story.message} of {case.peer} ({counted(story.total, 'byte', 'bytes')}) was received at {case.show(story.at)}."
     charged = [r for r in case.told.requests.values() if r.charge.window == story.window and r.charged]
     token = " and brought a context token" if story.token else ", but brought no context token"
     replies = counted(len(charged), "reply was", "replies were")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from actors.deciding.view import Block
+from actors.text import notices
 from events import bot, peer
 from events.bot import Policy
 from events.streams import delivery_id
+from scripts.asking import sends
 from scripts.errors import Ambiguous, NotFound
 from scripts.reading.explain import Story, explain
 from tests.scripts.reading import Paper, log_of
@@ -305,7 +307,11 @@ TABLE: list[Row] = [
         "t1",
         "unknown",
         "",
-        ["Nobody can say whether it arrived (stopped", "instance two (epoch 2) closed it at its start", "never sent again"],
+        [
+            "Nobody can say whether it arrived (the gateway ended before its answer was there, known",
+            "instance two (epoch 2) closed it at its start",
+            "never sent again",
+        ],
     ),
     (
         "kill -9 between request and outcome: the request",
@@ -537,3 +543,10 @@ async def test_of_a_message_that_came_again_it_is_told() -> None:
     streams.wait(SECOND).add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-again", sent_at=written))
     text = "\n".join((await told(streams, "m1")).sentences)
     assert "The channel delivered it once more, at 2025-06-15 15:06:41 UTC; that opened no window" in text
+
+
+def test_every_notice_is_told_by_what_it_says() -> None:
+    assert set(sends.NOTICES) == set(get_args(notices.Notice))
+    for locale in ("en", "zh-CN"):
+        for name in get_args(notices.Notice):
+            assert notices.notice(name, locale, 3).strip()
