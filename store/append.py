@@ -15,14 +15,16 @@ from store.prepare import Prepared
 from store.records import AgendaRow, Batch
 from store.rowsql import find_rows, write_rows
 
-_EVENTS = "INSERT INTO events (position, stream, version, type, at, epoch, cause, data, digest) VALUES"
-_BODIES = "INSERT INTO bodies (id, account, stream, kind, at, bytes, text, salt) VALUES"
-_KEYS = "INSERT INTO keys (account, source, key, value, at) VALUES"
+# OR FAIL: a row that the database refuses undoes the whole transaction (`SqliteCore`). By default SQLite would keep the means to
+# undo the one statement, a copy of every page it touches; over many rows that costs more than the rows.
+_EVENTS = "INSERT OR FAIL INTO events (position, stream, version, type, at, epoch, cause, data, digest) VALUES"
+_BODIES = "INSERT OR FAIL INTO bodies (id, account, stream, kind, at, bytes, text, salt) VALUES"
+_KEYS = "INSERT OR FAIL INTO keys (account, source, key, value, at) VALUES"
 _UNKEY = "DELETE FROM keys WHERE account = ? AND source = 'message' AND value = ?"
 _KEYS_HELD = "SELECT key, value FROM keys WHERE account = ? AND source = ? AND key IN ("
-_STREAMS = "INSERT INTO streams (stream, account, peer, name) VALUES"
+_STREAMS = "INSERT OR FAIL INTO streams (stream, account, peer, name) VALUES"
 _STREAMS_AGAIN = "ON CONFLICT (stream) DO UPDATE SET peer = excluded.peer, name = excluded.name"
-_AGENDA = "INSERT INTO agenda (stream, account, due_at, open_epoch, waiting, turn_open) VALUES"
+_AGENDA = "INSERT OR FAIL INTO agenda (stream, account, due_at, open_epoch, waiting, turn_open) VALUES"
 _AGENDA_AGAIN = (
     "ON CONFLICT (stream) DO UPDATE SET due_at = excluded.due_at, open_epoch = excluded.open_epoch,"
     " waiting = excluded.waiting, turn_open = excluded.turn_open"
@@ -31,7 +33,7 @@ _AGENDA_WOKEN = (
     "ON CONFLICT (stream) DO UPDATE SET waiting = max(waiting, 1),"
     " due_at = coalesce(min(due_at, excluded.due_at), due_at, excluded.due_at)"
 )
-_BINDINGS = "INSERT INTO bindings (stream, account, session) VALUES"
+_BINDINGS = "INSERT OR FAIL INTO bindings (stream, account, session) VALUES"
 _BINDINGS_AGAIN = "ON CONFLICT (stream) DO UPDATE SET session = excluded.session"
 
 

@@ -158,7 +158,7 @@ async def test_an_io_error_before_the_commit_ends_the_log_too(path: Path) -> Non
 
     class Broken(FailingCommit):
         def execute(self, sql: str, *rest):
-            if sql.startswith("INSERT INTO events"):
+            if "INTO events" in sql:
                 raise sqlite3.OperationalError("disk I/O error")
             return self._connection.execute(sql, *rest)
 
@@ -181,6 +181,19 @@ async def test_a_constraint_that_the_checks_do_not_know_harms_no_neighbour(log: 
     assert [type(r) for r in results] == [Appended, AppendRefused, Appended, Appended]
     assert [r.version for r in await log.read(ANNA)] == [1, 2, 3]
     assert await log.key("turn", "odd") == {}
+
+
+async def test_rows_that_a_refused_statement_had_written_are_undone(log: SqliteLog) -> None:
+    """Rows of a group share a statement, which keeps no means to undo itself: the transaction must be undone."""
+    await log._writes.run(lambda c: c.execute("CREATE UNIQUE INDEX odd ON keys (value) WHERE value = 'odd'"))
+    batches = [
+        batch(write(), keys=(Key(source="turn", key=key, value=value),))
+        for key, value in (("a", "1"), ("b", "odd"), ("c", "odd"), ("d", "4"))
+    ]
+    results = await asyncio.gather(*[log.append(b) for b in batches], return_exceptions=True)
+    assert [type(r) for r in results] == [Appended, Appended, AppendRefused, Appended]
+    assert [r.version for r in await log.read(ANNA)] == [1, 2, 3]
+    assert await log.taken(BOT, "turn", ["a", "b", "c", "d"]) == {"a", "b", "d"}
 
 
 async def test_two_writers_never_trust_old_heads(path: Path, log: SqliteLog) -> None:
