@@ -288,6 +288,9 @@ class AccountLife:
             self.account.peers.abort_all()  # they wait for the same log
 
     async def _stop_actors(self) -> None:
+        if not self._begun:  # nothing was sent, and whoever still waits for the log would wait on
+            self.account.peers.abort_all()
+            return
         try:
             stopped = self._await(self.account.peers.stop_all())
             await asyncio.wait_for(asyncio.shield(stopped), DRAIN_MS / 1000)

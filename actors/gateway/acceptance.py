@@ -32,7 +32,7 @@ from actors.gateway.errors import (
 )
 from actors.gateway.finding import Finder, Place, delivery_key
 from actors.life import AWAKE
-from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull
+from actors.runtime.errors import ActorGaveUp, ActorStopped, MailboxFull, OffloadFull
 from actors.runtime.scheduler import Scheduler
 from actors.text.clean import text_bytes
 from events.history import history
@@ -104,7 +104,7 @@ class Acceptance:
         _check_running((place,))
         try:
             return await place.life.account.peers.ask(place.stream, command)
-        except (MailboxFull, LogBusy) as error:
+        except (MailboxFull, OffloadFull, LogBusy) as error:
             raise Busy(str(error)) from error
         except (ActorStopped, ActorGaveUp, Fenced, LogClosed) as error:
             raise Stopping(f"{place.life.spec.address}: {error}") from error

@@ -32,12 +32,15 @@ class TroubledLog(MemoryLog):
 
     failed = busy = unreadable = False
     rival = False  # whoever claims is replaced at once
+    slow: asyncio.Event | None = None  # appends wait for it
 
     async def append(self, batch: Batch) -> Appended:
         if self.failed:
             raise LogFailed("the disk is gone")
         if self.busy:
             raise LogBusy("the disk is full")
+        if self.slow is not None:
+            await self.slow.wait()
         return await super().append(batch)
 
     async def claim(
@@ -457,3 +460,46 @@ async def test_a_step_that_meets_the_fence_leaves_the_account_fenced(stage: Stag
     await stage.until(lambda: stage.lines["main"].links[0].outlet.closed)
     assert life.state == "fenced"
     assert [s for _, s in stage.states] == ["starting", "running", "fenced"]
+
+
+async def test_a_poll_whose_append_comes_too_late_for_its_epoch_makes_no_noise(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The fence is seen first, which ends the polling; then the append of the last poll is refused, and nobody waits for it."""
+    line = await stage.account()
+    log = trouble(stage)
+    log.slow = asyncio.Event()
+    hearing = asyncio.ensure_future(line.hear("hello"))
+    await stage.until(lambda: line.incoming.empty())
+    await log.claim(BOT, "i-newer", stage.clock.now())
+    await stage.until(lambda: stage.lives["main"].state == "fenced" and line.links[0].outlet.closed)
+    log.slow.set()
+    await stage.until(lambda: not stage.lives["main"].account.peers.queued())
+    hearing.cancel()
+    await stage.lives["main"].stop("over")
+    assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
+
+
+async def test_a_start_after_the_wall_clock_was_set_forward_keeps_time_and_says_so(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same machine, not booted anew: a minute has passed, whatever the wall clock says."""
+    times = {"wall": NOON, "boot": 5_000}
+
+    def clock(_now: int) -> BootClock:
+        return BootClock(lambda: times["wall"] * NS_PER_MS, lambda: times["boot"] * NS_PER_MS, lambda: "b-1")
+
+    monkeypatch.setattr(gateway_stage, "ManualClock", clock)
+    first = Stage(stage.log, instance="i-2")
+    await first.account()
+    await first.crash()
+    times["wall"] += 3 * DAY_MS + 60_000
+    times["boot"] += 60_000
+    second = Stage(stage.log, instance="i-3")
+    await second.account()
+    assert second.clock.now() == NOON + 60_000
+    async with asyncio.timeout(10):
+        while not (steps := await second.events(ClockStepped)):
+            await asyncio.sleep(0)
+    assert [e.step_ms for e in steps] == [3 * DAY_MS]
+    await second.close()

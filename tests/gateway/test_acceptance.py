@@ -23,9 +23,10 @@ from actors.gateway.errors import (
     Unavailable,
     UnknownPeer,
 )
+from actors.runtime.errors import MailboxFull, OffloadFull
 from events.bot import Policy
 from events.peer import TurnCompleted
-from store.errors import LogUnreadable
+from store.errors import LogBusy, LogUnreadable
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
 from store.sqlite import SqliteLog
@@ -402,3 +403,15 @@ async def test_what_fails_after_the_acceptance_is_told_as_a_turn_that_was_accept
     assert "nothing was accepted" not in told.value.message
     again = await stage.offer("news", turn_id="t1")
     assert (again.repeated, (again.deliveries[0].delivery,)) == (True, told.value.facts["deliveries"])
+
+
+@pytest.mark.parametrize("error", [MailboxFull("peer-x"), OffloadFull("64 jobs"), LogBusy("the disk is full")])
+async def test_what_is_full_is_busy(stage: Stage, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    await stage.account()
+
+    def full(_key: str, _message: object) -> None:
+        raise error
+
+    monkeypatch.setattr(stage.lives["main"].account.peers, "ask", full)
+    with pytest.raises(Busy, match=str(error).split("(", maxsplit=1)[0].strip()):
+        await stage.offer("news", turn_id="t1")
