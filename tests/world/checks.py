@@ -91,6 +91,7 @@ class Checks:
         self._named: dict[str, set[str]] = {}  # turn -> the deliveries that its first acceptance named
         self._erased: list[str] = []  # bodies that must be gone, not looked for yet
         self._accounts: dict[str, str] = {}
+        self._addresses: dict[str, tuple[str, str]] = {}
         self._dirty: set[str] = set()
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
         self._replayed_to = 0
@@ -106,6 +107,14 @@ class Checks:
         if stream not in self._accounts:
             self._accounts = self.world.disk.ask("accounts_of")
         return self._accounts[stream]
+
+    def address_of(self, stream: str) -> tuple[str, str]:
+        """(account's name, peer's id) of a stream, for ever; ("", stream) if nobody knows."""
+        if stream not in self._addresses:
+            account = self.account_of(stream)
+            rows = self.world.disk.ask("addresses", account)
+            self._addresses.update({r.stream: (account.rpartition(":")[2], r.peer) for r in rows})
+        return self._addresses.setdefault(stream, ("", stream))
 
     # --- after every turn -----------------------------------------------------------------------------------------
 

@@ -80,7 +80,6 @@ class Oracle:
     def __init__(self, world: World) -> None:
         self._world = world
         self._peers: dict[tuple[str, str], Peer] = {}  # (account's name, peer's id)
-        self._names: dict[str, tuple[str, str]] = {}  # stream -> the same
         self._outputs: dict[str, Waiting] = {}
         self._got: dict[str, int] = {}  # output -> bytes that the server accepted from the gateway
         self._spoilt: set[str] = set()  # outputs of which the weather took a send
@@ -113,7 +112,7 @@ class Oracle:
                 self._take_away({o.output for o in self._outputs.values() if o.body in bodies})
             case OperatorActed(what=what, outputs=outputs) if what in ("retry", "more"):
                 for output in outputs:
-                    self._again(row.stream, account, output.output, answer=what == "more")
+                    self._again(row.stream, output.output, answer=what == "more")
             case _:
                 pass
 
@@ -121,7 +120,7 @@ class Oracle:
         text = self._world.disk.bodies.get(event.body, "")
         if is_blank(text):
             return
-        peer = self._peer_of(row.stream, account)
+        peer = self._peer_of(row.stream)
         answer = event.origin == "inbound"
         waiting = Waiting(event.output, text.encode(), event.body, self._world.now, peer.window, answer)
         self._outputs[event.output] = waiting
@@ -129,9 +128,9 @@ class Oracle:
         most = self._policy(account).backlog_outputs
         del peer.queue[: max(0, len(peer.queue) - most)]
 
-    def _again(self, stream: str, account: str, output: str, *, answer: bool) -> None:
+    def _again(self, stream: str, output: str, *, answer: bool) -> None:
         """Somebody asks for what is dead; the oracle may have delivered it long ago."""
-        known, peer = self._outputs.get(output), self._peer_of(stream, account)
+        known, peer = self._outputs.get(output), self._peer_of(stream)
         if known is None or known.start >= len(known.text) or known in peer.queue or known in peer.answers:
             return
         known.at, known.window, known.later_parts = self._world.now, peer.window, 0
@@ -262,12 +261,8 @@ class Oracle:
 
     # --- names ----------------------------------------------------------------------------------------------------
 
-    def _peer_of(self, stream: str, account: str) -> Peer:
-        if stream not in self._names:
-            name = account.rpartition(":")[2]
-            rows = self._world.disk.ask("addresses", account)
-            self._names.update({r.stream: (name, r.peer) for r in rows})
-        return self._peers.setdefault(self._names.setdefault(stream, ("", stream)), Peer())
+    def _peer_of(self, stream: str) -> Peer:
+        return self._peers.setdefault(self._world.checks.address_of(stream), Peer())
 
     def _quota(self, name: str, policy: Policy) -> int:
         return min(policy.quota_replies, self._world.servers[name].quota)

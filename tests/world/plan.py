@@ -73,7 +73,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     heat: float  # how much more often than usual the enabled faults strike
 
 
-SMALL = Size(commands=(3, 9), peers=(0, 0, 1), two_accounts=0.15, parts=(0, 0, 0, 0, 1, 1, 2, 5), heat=2.5)
+SMALL = Size(commands=(2, 6), peers=(0, 0, 1), two_accounts=0.15, parts=(0, 0, 0, 0, 1, 1, 2, 5), heat=2.5)
 BIG = Size(commands=(25, 70), peers=(0, 1, 2), two_accounts=0.25, parts=(0, 0, 1, 1, 2, 5, 14), heat=1)
 BIG_ONES = 50
 """One world in so many is big."""

@@ -23,6 +23,7 @@ from tests.world.checks import Checks, Violation
 from tests.world.dice import Bag, Dice
 from tests.world.disk import Disk, MemoryDisk, SqliteDisk
 from tests.world.doing import Doing
+from tests.world.ending import Ending
 from tests.world.gateway import Gateway, Life
 from tests.world.liveness import Liveness
 from tests.world.machine import Machine, WorldScheduler
@@ -33,9 +34,6 @@ from tests.world.server import Said, Server
 
 NAMES = ("main", "second")
 TURNS_MAX = 200_000
-ROUNDS = 12
-ROUND_MS = 13 * HOUR_MS
-"""How long the world waits between messages of its last days: a share that one window spent rolls inside the next one."""
 
 
 class World:
@@ -100,8 +98,8 @@ class World:
             for command in self.plan.commands:
                 self.scheduler.call_at(START_MS + command.at, partial(self._do.command, command))
             last = self.plan.commands[-1].at if self.plan.commands else 0
-            self.scheduler.run_for(last + 3 * MINUTE_MS, TURNS_MAX)
-            self._rest()
+            self.run_for(last + 3 * MINUTE_MS)
+            Ending(self).come_to_rest()
             errors.check()
             return f"{self.scheduler.digest()} {self.checks.digest_rows()}"
         except Violation:
@@ -115,6 +113,10 @@ class World:
             self.disk.close()
             if self._folder is not None:
                 self._folder.cleanup()
+
+    def run_for(self, ms: int) -> None:
+        """Let so much time pass."""
+        self.scheduler.run_for(ms, TURNS_MAX)
 
     def _after_turn(self) -> None:
         if self._fuse is not None:
@@ -212,9 +214,23 @@ class World:
             return False
         return life.account.view.epoch in (0, len(self.checks.claims[life.spec.address.bot]))
 
+    def keep_running(self) -> None:
+        """Start what does not run."""
+        if not self._all_served():
+            self.start()
+
+    def back_to_policy(self) -> None:
+        """The plan's own policy, everybody may talk again, and nothing paused."""
+        self._do.back_to_policy()
+
     def _restart(self) -> None:
         if not self._all_served():
-            self.start(self.bag["restart"].below(2 * HOUR_MS) if self.on("clocks") else 0)
+            self.start(self._set_back_ms() if self.on("clocks") else 0)
+
+    def _set_back_ms(self) -> int:
+        """By how much the wall clock was set back while nothing ran; now and then forward, which the boot clock tells."""
+        dice = self.bag["restart"]
+        return -dice.below(26 * HOUR_MS) if dice.chance(0.3) else dice.below(2 * HOUR_MS)
 
     # --- people ---------------------------------------------------------------------------------------------------
 
@@ -297,65 +313,6 @@ class World:
             "turn_id": turn_id or self.new_turn(),
         }
         self.client.submit(msgspec.convert(offer, TurnOffer))
-
-    # --- the end --------------------------------------------------------------------------------------------------
-
-    def _rest(self) -> None:
-        """Heal every fault, let everybody write now and then, and see that nothing is stuck."""
-        self.healed = True
-        self._heal()
-        self.scheduler.run_for(40_000, TURNS_MAX)
-        self._do.back_to_policy()
-        if self.bag["rest"].chance(0.3):
-            self._spend_the_share()
-        for _ in range(ROUNDS):
-            for name in self.servers:
-                for peer in self._people(name):
-                    self.say(name, peer, self.text("last"))
-            self.scheduler.run_for(ROUND_MS, TURNS_MAX)
-            if self.at_rest():
-                break
-        self.checks.audit()
-        self.final()
-
-    def _people(self, name: str) -> list[str]:
-        """Who has ever talked to an account, or might."""
-        return sorted({*self.specs()[name].access, *(s.peer for a, s in self.said if a == name)})
-
-    def _spend_the_share(self) -> None:
-        """One output a minute, one more than a share: the last one waits until the share rolls."""
-        dice = self.bag["rest"]
-        name = dice.pick(tuple(self.servers))
-        address = f"weixin:{name}:{dice.pick(self._people(name))}"
-        for n in range(self.plan.policy.share_replies + 1):
-            at = self.now + (n + 1) * MINUTE_MS
-            self.scheduler.call_at(at, lambda: self.submit(address, "", "scheduled", self.text("push"), "completed"))
-
-    def at_rest(self) -> bool:
-        """Whether nothing waits any more."""
-        waits = any(state.waiting or state.open_turns or state.request for state in self.checks.peers.values())
-        return not waits and not self.client.pending
-
-    def _heal(self) -> None:
-        for gateway in tuple(self.gateways):
-            if gateway.machine.alive and gateway.machine.paused:
-                gateway.machine.resume()
-        self._do.back_to_policy()
-        for name, server in self.servers.items():
-            server.refusing = 0
-            server.newest_token_only = server.replays = False
-            if server.login == "":
-                self.log_in(name)
-        for agent in self.agents:
-            agent.come_back()
-        if not self._all_served():
-            self.start()
-
-    def final(self) -> None:
-        """G8, and that everything came to rest."""
-        from tests.world.final import final
-
-        final(self)
 
 
 def msgspec_replace(said: Said, message_id: str) -> Said:
