@@ -27,7 +27,7 @@ from actors.runtime.directory import Directory
 from actors.runtime.errors import RuntimeRefusal
 from actors.runtime.scheduler import LoopScheduler
 from actors.tasks import Tasks, why
-from actors.waking import credentials_id, policy_id
+from actors.waking import CLOCK_STEP_MS, credentials_id, policy_id
 from events.base import Recorded
 from events.bot import Policy
 from events.streams import Address, bot_stream
@@ -42,9 +42,6 @@ AWAKE: frozenset[LifeState] = frozenset(("running", "login_needed", "login_lost"
 DRAIN_MS = 10_000
 CLAIM_RETRY_MS = 500
 """How long a patient start waits before it asks a log anew that took nothing."""
-
-CLOCK_STEP_MS = 60_000
-"""A step of the wall clock over this is an event."""
 
 
 class AccountSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ worlds drive the very same ones on their scheduler.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import AsyncIterator, Awaitable
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -17,12 +18,20 @@ from actors.bot import Begin, Bot, Lose
 from actors.deciding.commands import Advance, Conclude, Facts
 from actors.peer import Peer
 from actors.ports import Credentials, LoginGone, Outcome
+from actors.recall import BOTS
+from actors.recall import recall as recall_state
 from actors.runtime.actor import Actor
 from actors.runtime.clock import Clock
+from actors.text.moments import show_span
 from events.base import Millis, Recorded
-from events.bot import Policy
+from events.bot import BotState, Policy
 from events.streams import bot_stream, fingerprint
-from store.records import AddressRow, AgendaRow, Claim
+from store.records import BARE, AddressRow, AgendaRow, Claim, Start
+
+logger = logging.getLogger("replyledger.account")
+
+CLOCK_STEP_MS = 60_000
+"""A step of the wall clock over this is an event."""
 
 Begun = Literal["ready", "login_needed", "login_lost"]
 """What an account is once it took its configuration: only `ready` opens its link."""
@@ -39,9 +48,11 @@ class WakingLog(Protocol):
         """All events after a position."""
         ...
 
-    def claim(
-        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
-    ) -> Awaitable[Claim]:
+    def claims(self) -> Awaitable[tuple[Claim, ...]]:
+        """The fence rows of all accounts."""
+        ...
+
+    def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Awaitable[Claim]:
         """Take the account over."""
         ...
 
@@ -63,11 +74,52 @@ async def claim(
     account: Account, log: WakingLog, *, instance: str, program: str = "", simulated: bool = False
 ) -> Claim:
     """Take the account over: from here on everything is decided under the new epoch."""
-    await _keep_time(account.scheduler.clock, log)
-    now = account.scheduler.clock.now()
-    taken = await log.claim(account.address.bot, instance, now, program=program, simulated=simulated)
+    clock: Any = account.scheduler.clock
+    boot = _boot(account)
+    if boot:
+        await _keep_boot_time(account, log, boot, instance)
+    await _keep_time(clock, log)
+    start = Start(program=program, simulated=simulated, boot=boot, boot_ms=clock.boot_ms() if boot else 0)
+    taken = await log.claim(account.address.bot, instance, clock.now(), start)
     account.view = msgspec.structs.replace(account.view, epoch=taken.epoch)
     return taken
+
+
+def _boot(account: Account) -> str:
+    """A fingerprint of the machine's boot, "" where nothing names it."""
+    name = getattr(account.scheduler.clock, "boot_id", "")
+    return fingerprint(account.log.salt, name) if name else ""
+
+
+async def _keep_boot_time(account: Account, log: WakingLog, boot: str, instance: str) -> None:
+    """Go on by the boot clock where the wall clock was set forward since an earlier start in the same boot: hours that did not pass
+    would let shares roll and windows end. The first account of a process does so for all: later the process has told the time."""
+    clock: Any = account.scheduler.clock
+    claims = await log.claims()
+    if not claims or any(c.instance == instance for c in claims):
+        return
+    state = await _recalled(account, f"bot-{max(claims, key=lambda c: c.claimed_at).account}")
+    ahead = clock.now() - (state.booted_at + clock.boot_ms())
+    if state.boot == boot and ahead > CLOCK_STEP_MS:
+        clock.go_on(clock.now() - ahead)
+        logger.warning(
+            "the wall clock was set forward by %s since the last start; time goes on by the boot clock, so that no quota is freed, and is"
+            " that much behind the wall clock until the machine boots anew",
+            show_span(ahead),
+        )
+
+
+async def _recalled(account: Account, stream: str) -> BotState:
+    """The state of a bot, which need not be this account's own."""
+    turn = recall_state(account.log, stream, BotState(), BOTS)
+    found: Any = None
+    while True:
+        try:
+            wanted = turn.send(found)
+        except StopIteration as end:
+            state: BotState = end.value
+            return state
+        found = await wanted
 
 
 async def _keep_time(clock: Clock, log: WakingLog) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from events.base import Event, Millis, Part
 
-FOLD_VERSION = 1
+FOLD_VERSION = 2
 """Raised whenever the fold changes; a snapshot of another version is ignored."""
 
 MINUTE_MS = 60_000
@@ -46,6 +46,8 @@ class BotStarted(Event, frozen=True, kw_only=True, tag="bot_started"):
     replaces: str = ""  # the instance that held the account before, or ""
     program: str = ""  # the program's version
     simulated: bool = False  # the clock of this run was a simulated one
+    boot: str = ""  # fingerprint of the machine's boot, "" = the system names none
+    boot_ms: Millis = 0  # the boot clock at the start, where `boot` is known
 
 
 class BotStopped(Event, frozen=True, kw_only=True, tag="bot_stopped"):
@@ -131,13 +133,15 @@ class BotState(msgspec.Struct, frozen=True, kw_only=True):
     paused: tuple[tuple[str, Millis | None], ...] = ()  # (scope, until)
     clock_steps: int = 0
     simulated: bool = False
+    boot: str = ""  # in which the newest life started
+    booted_at: Millis = 0  # when that was, by the time of the log
 
 
 def evolve(state: BotState, event: BotEvent, *, version: int, at: Millis, epoch: int) -> BotState:
     """The state after one event of the bot's stream."""
     if isinstance(event, CursorAdvanced):  # nearly all of them
         return _advanced(state, event, version, at)
-    return msgspec.structs.replace(_apply(state, event, epoch), version=version, at=at)
+    return msgspec.structs.replace(_apply(state, event, at, epoch), version=version, at=at)
 
 
 def _advanced(state: BotState, event: CursorAdvanced, version: int, at: Millis) -> BotState:
@@ -151,12 +155,11 @@ def _advanced(state: BotState, event: CursorAdvanced, version: int, at: Millis) 
     )
 
 
-def _apply(state: BotState, event: _Rare, epoch: int) -> BotState:
+def _apply(state: BotState, event: _Rare, at: Millis, epoch: int) -> BotState:
     to = msgspec.structs.replace
     match event:
         case BotStarted():
-            simulated = state.simulated or event.simulated
-            return to(state, epoch=epoch, instance=event.instance, running=True, simulated=simulated)
+            return _started(state, event, at, epoch)
         case BotStopped():
             return to(state, running=False)
         case PolicyChanged():
@@ -173,6 +176,18 @@ def _apply(state: BotState, event: _Rare, epoch: int) -> BotState:
             return to(state, clock_steps=state.clock_steps + 1)
         case _:
             assert_never(event)
+
+
+def _started(state: BotState, event: BotStarted, at: Millis, epoch: int) -> BotState:
+    return msgspec.structs.replace(
+        state,
+        epoch=epoch,
+        instance=event.instance,
+        running=True,
+        simulated=state.simulated or event.simulated,
+        boot=event.boot,
+        booted_at=at - event.boot_ms if event.boot else 0,
+    )
 
 
 def _logged_in(state: BotState, event: LoginCompleted) -> BotState:

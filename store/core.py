@@ -18,7 +18,7 @@ from store.errors import AppendRefused, LogBusy, LogFailed
 from store.limits import DISK_RESERVE_BYTES, HEADS_CACHED_MAX, PAGE_ROWS_MAX
 from store.opening import is_damage
 from store.prepare import Prepared, prepare
-from store.records import ANY, Appended, Batch, Claim, Write
+from store.records import ANY, BARE, Appended, Batch, Claim, Start, Write
 
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ class SqliteCore:
         # One of them trips over a constraint that the checks do not know: it must not harm the others.
         return [outcome for prepared in group for outcome in self.append_group([prepared])]
 
-    def claim(self, account: str, instance: str, at: Millis, program: str = "", simulated: bool = False) -> Claim:
+    def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """The next epoch of an account for an instance, with BotStarted, in one transaction."""
-        return self._in_transaction(lambda: self._claim(account, instance, at, program, simulated))
+        return self._in_transaction(lambda: self._claim(account, instance, at, start))
 
     def prune_keys(self, account: str, source: str, before: Millis) -> int:
         """Forget an account's keys older than `before`, page by page. Raises ValueError for keys that are kept for ever."""
@@ -159,7 +159,7 @@ class SqliteCore:
         # Void if the commit fails: then the log takes no more anyway.
         self._cache.learn(facts)
 
-    def _claim(self, account: str, instance: str, at: Millis, program: str, simulated: bool) -> Claim:
+    def _claim(self, account: str, instance: str, at: Millis, start: Start) -> Claim:
         query = "SELECT epoch, instance FROM epochs WHERE account = ?"
         epoch, replaces = self.connection.execute(query, (account,)).fetchone() or (0, "")
         claim = Claim(account=account, epoch=epoch + 1, instance=instance, replaces=replaces, claimed_at=at)
@@ -167,9 +167,9 @@ class SqliteCore:
             "INSERT OR REPLACE INTO epochs (account, epoch, instance, replaces, claimed_at) VALUES (?, ?, ?, ?, ?)",
             (account, claim.epoch, instance, replaces, at),
         )
-        if simulated:
+        if start.simulated:
             self.connection.execute("UPDATE meta SET value = '1' WHERE name = 'simulated'")
-        outcome = self._append_all([prepare(started(claim, program, simulated))])[0]
+        outcome = self._append_all([prepare(started(claim, start))])[0]
         if isinstance(outcome, AppendRefused):
             raise outcome
         return claim
@@ -185,8 +185,15 @@ class SqliteCore:
         return len(old), page[-1][0] if len(page) == PAGE_ROWS_MAX else ""
 
 
-def started(claim: Claim, program: str, simulated: bool) -> Batch:
+def started(claim: Claim, start: Start) -> Batch:
     """The batch that goes with a claim."""
-    event = BotStarted(instance=claim.instance, replaces=claim.replaces, program=program, simulated=simulated)
+    event = BotStarted(
+        instance=claim.instance,
+        replaces=claim.replaces,
+        program=start.program,
+        simulated=start.simulated,
+        boot=start.boot,
+        boot_ms=start.boot_ms,
+    )
     write = Write(f"bot-{claim.account}", ANY, (event,))
     return Batch(account=claim.account, epoch=claim.epoch, at=claim.claimed_at, writes=(write,))

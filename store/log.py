@@ -9,7 +9,7 @@ from events.base import Millis, Recorded
 from store.chain import Root
 from store.ledger import START, Entry, Place, Wanted
 from store.limits import PAGE_ROWS
-from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
+from store.records import BARE, AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row, Start
 
 
 class Reader(Protocol):
@@ -112,9 +112,7 @@ class Log(Reader, Protocol):
         """The key of the fingerprints that belong to no body with a salt of its own."""
         ...
 
-    async def claim(
-        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
-    ) -> Claim:
+    async def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """Take the account over: the next epoch, and BotStarted, in one transaction."""
         ...
 

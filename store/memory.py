@@ -15,7 +15,7 @@ from store.errors import LogClosed
 from store.ledger import START, Entry, Place, Wanted, page_of_memory
 from store.limits import PAGE_ROWS
 from store.memory_core import MemoryCore
-from store.records import AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row
+from store.records import BARE, AddressRow, AgendaRow, Appended, Batch, Binding, Claim, Head, Kept, Row, Start
 
 
 class MemoryLog:
@@ -39,11 +39,9 @@ class MemoryLog:
         self._spread_news()
         return appended
 
-    async def claim(
-        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
-    ) -> Claim:
+    async def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """Take the account over."""
-        claim = self._open().claim(account, instance, at, program, simulated)
+        claim = self._open().claim(account, instance, at, start)
         self._spread_news()
         return claim
 

@@ -16,7 +16,7 @@ from store.core import PRUNABLE, Outcome, started
 from store.errors import AppendRefused
 from store.prepare import Prepared, prepare
 from store.queries import stored_row
-from store.records import AgendaRow, Appended, Batch, Body, Claim, Row
+from store.records import BARE, AgendaRow, Appended, Batch, Body, Claim, Row, Start
 from store.schema import SCHEMA
 
 K = TypeVar("K")
@@ -112,14 +112,14 @@ class MemoryCore:
         """Lose everything after the last commit."""
         self._journal.undo()
 
-    def claim(self, account: str, instance: str, at: Millis, program: str = "", simulated: bool = False) -> Claim:
+    def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """The next epoch of an account for an instance, with BotStarted. Durable at once, with all before it."""
         before = self.claims.get(account)
         epoch, replaces = (before.epoch, before.instance) if before else (0, "")
         claim = Claim(account=account, epoch=epoch + 1, instance=instance, replaces=replaces, claimed_at=at)
-        prepared = prepare(started(claim, program, simulated))
+        prepared = prepare(started(claim, start))
         self._journal.put(self.claims, account, claim)
-        if simulated:
+        if start.simulated:
             self._journal.put(self.meta, "simulated", "1")
         self._apply(admit(prepared, self._current()))
         self.commit()

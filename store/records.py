@@ -109,6 +109,19 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     recorded: tuple[Recorded, ...]
 
 
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """What BotStarted says of a start, beside who starts and whom it replaces."""
+
+    program: str = ""
+    simulated: bool = False
+    boot: str = ""
+    boot_ms: Millis = 0
+
+
+BARE = Start()
+"""A start of which nothing is known."""
+
+
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """An account's fence row after a claim."""
 

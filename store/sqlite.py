@@ -31,7 +31,7 @@ from store.limits import (
 from store.opening import check_contents, check_events, check_file, check_place, check_writable, refusal
 from store.prepare import Prepared, prepare
 from store.reader import SqliteReader
-from store.records import Appended, Batch, Claim
+from store.records import BARE, Appended, Batch, Claim, Start
 from store.thread import ConnectionThread, file_uri
 
 T = TypeVar("T")
@@ -91,13 +91,11 @@ class SqliteLog(SqliteReader):
             self._writer = asyncio.create_task(self._write(), name="log writer")
         return await future
 
-    async def claim(
-        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
-    ) -> Claim:
+    async def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """Take the account over: the next epoch, and BotStarted, in one transaction."""
         for left in reversed(range(CLAIM_TRIES)):
             try:
-                return await self._change(lambda: self._core.claim(account, instance, at, program, simulated))
+                return await self._change(lambda: self._core.claim(account, instance, at, start))
             except LogBusy:
                 if not left:
                     raise

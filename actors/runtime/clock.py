@@ -11,6 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol
 
 NS_PER_MS = 1_000_000
@@ -32,6 +33,14 @@ def boot_ns() -> int:
     return time.monotonic_ns() if boottime is None else time.clock_gettime_ns(boottime)
 
 
+def boot_id() -> str:
+    """Return what names the machine's boot (Linux), "" where nothing does."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
 def slept_ms() -> int:
     """Return ms that the machine has slept since boot; 0 where the system does not tell. May be off by 1 ms."""
     return (boot_ns() - time.monotonic_ns()) // NS_PER_MS
@@ -43,11 +52,20 @@ def stopwatch_ns() -> int:
 
 
 class BootClock:
-    """The clock of a running process: wall time at construction + elapsed boot clock. Tests inject the readers (ns)."""
+    """The clock of a running process: wall time at construction + elapsed boot clock. Tests inject the readers (ns) and the boot.
 
-    __slots__ = ("_base_ms", "_boot", "_boot_start_ns", "_wall")
+    `boot_id` names the machine's boot, "" where nothing does.
+    """
 
-    def __init__(self, wall: Callable[[], int] | None = None, boot: Callable[[], int] | None = None) -> None:
+    __slots__ = ("_base_ms", "_boot", "_boot_start_ns", "_wall", "boot_id")
+
+    def __init__(
+        self,
+        wall: Callable[[], int] | None = None,
+        boot: Callable[[], int] | None = None,
+        boot_name: Callable[[], str] = boot_id,
+    ) -> None:
+        self.boot_id = boot_name()
         self._wall = wall or time.time_ns
         self._boot = boot or boot_ns
         self._boot_start_ns = self._boot()
@@ -60,6 +78,16 @@ class BootClock:
     def monotonic(self) -> int:
         """Return ms of boot clock since construction."""
         return (self._boot() - self._boot_start_ns) // NS_PER_MS
+
+    def boot_ms(self) -> int:
+        """Return ms of boot clock since the machine booted."""
+        return self._boot() // NS_PER_MS
+
+    def go_on(self, at_ms: int) -> int:
+        """Take `at_ms` for now and return by how many ms that is later. Only before anybody was told the time: `now()` may go back."""
+        moved = at_ms - self.now()
+        self._base_ms += moved
+        return moved
 
     def step_ms(self) -> int:
         """Return how far the wall clock is ahead (+) or behind (-) of `now()`, in ms; drift counts like a step."""

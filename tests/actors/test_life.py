@@ -16,13 +16,15 @@ from actors.errors import LoginUnreadable
 from actors.gateway.api import AccountOrder, PauseOrder
 from actors.gateway.errors import WrongState
 from actors.ports import Accepted, Credentials, LoginGone
+from actors.runtime.clock import NS_PER_MS, BootClock
 from events.base import Millis
-from events.bot import BotStarted, BotStopped, ClockStepped, LoginCompleted, LoginLost, Policy, PolicyChanged
+from events.bot import DAY_MS, BotStarted, BotStopped, ClockStepped, LoginCompleted, LoginLost, Policy, PolicyChanged
 from events.peer import AccessRefused, MessageReceived, SendFailed, SendRequested, SendUnknown, TurnStarted
 from store.errors import LogBusy, LogFailed, LogUnreadable
 from store.memory import MemoryLog
-from store.records import Appended, Batch, Claim
-from tests.gateway.stage import ANN, BEN, Login, Stage, credentials
+from store.records import BARE, Appended, Batch, Claim, Start
+from tests.gateway import stage as gateway_stage
+from tests.gateway.stage import ANN, BEN, NOON, Login, Stage, credentials
 
 BOT = "weixin:main"
 
@@ -43,10 +45,8 @@ class TroubledLog(MemoryLog):
             await self.slow.wait()
         return await super().append(batch)
 
-    async def claim(
-        self, account: str, instance: str, at: Millis, *, program: str = "", simulated: bool = False
-    ) -> Claim:
-        claim = await super().claim(account, instance, at, program=program, simulated=simulated)
+    async def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
+        claim = await super().claim(account, instance, at, start)
         if self.rival:
             await super().claim(account, "i-rival", at)
         return claim

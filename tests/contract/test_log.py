@@ -23,7 +23,7 @@ from store.errors import (
     VersionConflict,
 )
 from store.log import Log
-from store.records import ANY, TEXT_BYTES_MAX, AddressRow, AgendaRow, Batch, Binding, Body, Kept, Key, Write
+from store.records import ANY, TEXT_BYTES_MAX, AddressRow, AgendaRow, Batch, Binding, Body, Kept, Key, Start, Write
 
 BOT = "weixin:main"
 OTHER = "weixin:second"
@@ -213,7 +213,7 @@ async def test_what_no_log_can_hold_is_refused_before_its_turn(claimed: Log) -> 
 
 async def test_claims_count_up_and_say_whom_they_replace(log: Log) -> None:
     assert await log.epoch(BOT) == 0
-    first = await log.claim(BOT, "one", 10, program="1.0")
+    first = await log.claim(BOT, "one", 10, Start(program="1.0", boot="b", boot_ms=7))
     second = await log.claim(BOT, "two", 20)
     other = await log.claim(OTHER, "two", 30)
     assert [(c.epoch, c.instance, c.replaces, c.claimed_at) for c in (first, second, other)] == [
@@ -225,7 +225,7 @@ async def test_claims_count_up_and_say_whom_they_replace(log: Log) -> None:
     assert (await log.epoch(BOT), await log.epoch(OTHER)) == (2, 1)
     started = await log.read(f"bot-{BOT}")
     assert [r.event for r in started] == [
-        BotStarted(instance="one", program="1.0"),
+        BotStarted(instance="one", program="1.0", boot="b", boot_ms=7),
         BotStarted(instance="two", replaces="one"),
     ]
     assert [r.epoch for r in started] == [1, 2]
@@ -272,7 +272,7 @@ async def test_takeovers_under_concurrent_appends(log: Log) -> None:
 
 async def test_a_simulated_run_marks_the_log_for_ever(log: Log) -> None:
     assert (await log.meta())["simulated"] == "0"
-    await log.claim(BOT, "one", 10, simulated=True)
+    await log.claim(BOT, "one", 10, Start(simulated=True))
     await log.claim(BOT, "two", 10)
     assert (await log.meta())["simulated"] == "1"
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from actors.runtime import clock as module
-from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_ns, slept_ms, stopwatch_ns
+from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_id, boot_ns, slept_ms, stopwatch_ns
 
 MS = 1_000_000
 
@@ -99,3 +100,29 @@ def test_a_machine_has_slept_for_what_its_boot_clock_counted_and_its_monotonic_d
 def test_a_machine_that_is_awake_does_not_sleep() -> None:
     before = slept_ms()
     assert abs(slept_ms() - before) <= 1
+
+
+def test_a_clock_can_go_on_from_a_known_time_before_anybody_was_told_another() -> None:
+    machine = Hardware()
+    clock = machine.clock()
+    assert clock.go_on(400) == -600
+    machine.pass_ms(50)
+    assert (clock.now(), clock.monotonic(), clock.step_ms()) == (450, 50, 600)
+
+
+def test_the_boot_clock_counts_from_the_boot_which_has_a_name() -> None:
+    machine = Hardware()
+    clock = BootClock(lambda: machine.wall_ns, lambda: machine.boot_ns, lambda: "b-1")
+    machine.pass_ms(3)
+    assert (clock.boot_ms(), clock.boot_id) == (80, "b-1")
+
+
+def test_a_boot_keeps_its_name_and_where_there_is_none_it_is_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert boot_id() == boot_id()
+    assert "\n" not in boot_id()
+
+    def nowhere(*_args: object, **_kwargs: object) -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(Path, "read_text", nowhere)
+    assert boot_id() == ""

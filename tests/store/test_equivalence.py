@@ -15,11 +15,12 @@ from store import memory_queries, queries
 from store.core import Outcome, SqliteCore
 from store.memory_core import MemoryCore
 from store.prepare import prepare
-from store.records import ANY, AddressRow, AgendaRow, Appended, Batch, Binding, Body, Key, Write
+from store.records import ANY, AddressRow, AgendaRow, Appended, Batch, Binding, Body, Key, Start, Write
 from store.sqlite import connect
 
 ACCOUNTS = ("weixin:a", "weixin:b")
 STREAMS = tuple(f"peer-{c * 16}" for c in "abcd")
+START = Start(program="p", simulated=True, boot="b", boot_ms=3)
 FEW = tuple("xyz")
 
 streams = st.sampled_from(STREAMS)
@@ -147,7 +148,7 @@ def live_through(sqlite: SqliteCore, memory: MemoryCore, history: list[list[Batc
     history, ids = unique(history)
     for number, group in enumerate(history):
         if number in claims_at:
-            assert sqlite.claim(ACCOUNTS[0], "j", 9, "p", True) == memory.claim(ACCOUNTS[0], "j", 9, "p", True)
+            assert sqlite.claim(ACCOUNTS[0], "j", 9, START) == memory.claim(ACCOUNTS[0], "j", 9, START)
         outcomes = [[told(o) for o in core.append_group([prepare(b) for b in group])] for core in (sqlite, memory)]
         assert outcomes[0] == outcomes[1]
     assert sqlite.prune_keys(ACCOUNTS[0], "message", 25) == memory.prune_keys(ACCOUNTS[0], "message", 25)

@@ -28,6 +28,7 @@ FOCUS: dict[str, frozenset[str]] = {
     "creation_times_passed_over": frozenset({"slow_net"}),
     "ahead_is_behind": frozenset({"clocks", "slow_net"}),
     "stopped_answers_prove": frozenset({"late", "sleep", "slow_net"}),
+    "boot_forgotten": frozenset({"clocks", "crash"}),
     "wakes_never": frozenset({"passivate"}),
     "window_to_its_last_moment": frozenset({"crash"}),
     "pause_ignored": frozenset({"operators"}),

@@ -16,7 +16,7 @@ from store.core import Outcome, SqliteCore
 from store.errors import LogBusy, LogFailed
 from store.memory_core import MemoryCore
 from store.prepare import Prepared, prepare
-from store.records import AgendaRow, Batch, Claim
+from store.records import BARE, AgendaRow, Batch, Claim, Start
 from store.sqlite import connect
 from tests.world.dice import Dice
 from tests.world.machine import Machine
@@ -40,7 +40,7 @@ class Disk(Protocol):
         """A transaction begins, and does not get to its end."""
         ...
 
-    def claim(self, account: str, instance: str, at: int) -> Claim: ...
+    def claim(self, account: str, instance: str, at: int, start: Start = BARE) -> Claim: ...
 
     def ask(self, what: str, *args: Any) -> Any:
         """A query of store.queries, by name."""
@@ -82,8 +82,8 @@ class _Disk:
     def prune_keys(self, account: str, source: str, before: int) -> int:
         return int(self.core.prune_keys(account, source, before))
 
-    def claim(self, account: str, instance: str, at: int) -> Claim:
-        claim: Claim = self.core.claim(account, instance, at, "world", True)
+    def claim(self, account: str, instance: str, at: int, start: Start = BARE) -> Claim:
+        claim: Claim = self.core.claim(account, instance, at, start)
         self._catch_up()
         return claim
 
@@ -307,8 +307,11 @@ class SimLog:
 
     # --- other writes ---------------------------------------------------------------------------------------------
 
-    def claim(self, account: str, instance: str, at: int, *, program: str = "", simulated: bool = False) -> Slot:
-        return self._do(lambda: self._disk.claim(account, instance, at))
+    def claims(self) -> Slot:
+        return self._ask("claims")
+
+    def claim(self, account: str, instance: str, at: int, start: Start = BARE) -> Slot:
+        return self._do(lambda: self._disk.claim(account, instance, at, start))
 
     def prune_keys(self, account: str, source: str, before: int) -> Slot:
         return self._do(lambda: self._disk.prune_keys(account, source, before))

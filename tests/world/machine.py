@@ -36,13 +36,22 @@ class WallClock:
 
     def __init__(self, world: WorldScheduler, offset_ms: int) -> None:
         self._clock, self.offset_ms = world.clock, offset_ms
-        self.stepped_ms = 0
+        self.stepped_ms, self.boot_id = 0, "the one boot of a world"
 
     def now(self) -> int:
         return self._clock.now() + self.offset_ms
 
     def monotonic(self) -> int:
         return self._clock.monotonic()
+
+    def boot_ms(self) -> int:
+        return self._clock.monotonic()
+
+    def go_on(self, at_ms: int) -> int:
+        """Take a time for now, at the start."""
+        moved = at_ms - self.now()
+        self.offset_ms += moved
+        return moved
 
     def catch_up(self, at_ms: int) -> int:
         """Go on from a time that the log has."""

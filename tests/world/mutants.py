@@ -176,6 +176,11 @@ def stale_given_back() -> AbstractContextManager[None]:
     return patched((advance, "close_stale", close))
 
 
+def boot_forgotten() -> AbstractContextManager[None]:
+    """A start believes the wall clock, whatever the boot clock says."""
+    return patched((waking, "_boot", lambda _account: ""))
+
+
 def sent_late() -> AbstractContextManager[None]:
     """Bytes may leave at any time after their request."""
     return patched((peer, "SEND_WITHIN_MS", 10**9))
@@ -348,6 +353,7 @@ MUTANTS: Mapping[str, Mutant] = {
         agenda_not_written,
         stale_left_open,
         stale_given_back,
+        boot_forgotten,
         sent_late,
         creation_times_exact,
         creation_times_passed_over,
