@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from tests.world.gateway import Gateway
 
 
+PASSIVATED = 0.15
+"""After so many commands peers are put away."""
+
+
 class Doing(Operators):
     """Runs commands, one method each; those of operators are inherited."""
 
@@ -20,6 +24,8 @@ class Doing(Operators):
         """Let it happen."""
         self._world.scheduler.note(f"{self._world.now} DO {command.what} {command.a} {command.b} {command.c}")
         getattr(self, f"_{command.what}")(command)
+        if self._world.bag["passivate"].chance(PASSIVATED):
+            self._passivate(command)
 
     # --- people and agents ----------------------------------------------------------------------------------------
 
@@ -112,16 +118,9 @@ class Doing(Operators):
         self._world.fuse(command.a % 60, self._kill_and_lose)
 
     def _kill_and_lose(self) -> None:
-        world = self._world
-        for gateway in tuple(world.gateways):
-            world.kill(gateway, "crash")
-        world.checks.turn()
-        found = [(f"weixin:{name}", world.checks.rebuilt(f"weixin:{name}")) for name in world.servers]
-        for account, _ in found:
-            world.checks.caches(account)
-        world.disk.forget_caches()
-        for account, (rows, bindings) in found:
-            world.disk.put_caches(account, [r for r in rows if r != type(r)(stream=r.stream)], bindings)
+        for gateway in tuple(self._world.gateways):
+            self._world.kill(gateway, "crash")
+        self._world.lose_caches()
 
     def _second(self, command: Command) -> None:
         """Another instance starts; the first one runs on, sleeps through it, or wakes up later."""

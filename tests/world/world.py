@@ -34,6 +34,8 @@ from tests.world.server import Said, Server
 
 NAMES = ("main", "second")
 TURNS_MAX = 200_000
+CACHES_LOST = 0.25
+"""At so many crashes the caches go as well."""
 
 
 class World:
@@ -199,10 +201,23 @@ class World:
             if connection is not None:
                 self.scheduler.call_at(self.now + 5, connection.cut)
         self.checks.audit()
+        if self.bag["caches"].chance(CACHES_LOST) and not any(g.machine.alive for g in self.gateways):
+            self.lose_caches()
         if not self._all_served():
             dice = self.bag["restart"]
             wait = dice.between(5, 3_000) if self.healed or dice.chance(0.8) else dice.below(30 * MINUTE_MS)
             self.scheduler.call_at(self.now + wait, self._restart)
+
+    def lose_caches(self) -> None:
+        """With no process alive: agenda, bindings and snapshots are compared with the events, deleted, and rebuilt from them."""
+        checks = self.checks
+        checks.turn()
+        found = [(f"weixin:{name}", checks.rebuilt(f"weixin:{name}")) for name in self.servers]
+        for account, _ in found:
+            checks.caches(account)
+        self.disk.forget_caches()
+        for account, (rows, bindings) in found:
+            self.disk.put_caches(account, [r for r in rows if r != type(r)(stream=r.stream)], bindings)
 
     def _all_served(self) -> bool:
         """Whether each account has a process that holds it, or is about to; a supervisor sees to that."""
