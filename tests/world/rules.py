@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from actors.text.clean import is_blank
+from events.backlog import Output
 from events.base import Recorded
 from events.bot import Policy, paused_until
 from events.peer import OperatorActed, OutputDropped, SendRequested, SendSucceeded, TurnStarted
@@ -91,11 +93,17 @@ class Rules:
             self.fail("G5", "a push does not account for the whole backlog")
         if [o for o in queue if o in carried] != carried:
             self.fail("G5", "a push carries outputs out of order")
-        if queue[-1] not in carried:
+        seen = [
+            o.output for o in state.queue if not is_blank(self._rest(o))
+        ]  # blank ones may have been put back by hand
+        if seen[-1:] != carried[-1:]:
             self.fail("G5", "a push leaves the newest output out")
         starts = {o.output: o.start for o in state.queue}
         if any(c.start < starts[c.output] for c in event.carried):
             self.fail("G5", "a push repeats bytes that arrived")
+
+    def _rest(self, output: Output) -> str:
+        return self._checks.world.disk.bodies[output.body].encode()[output.start :].decode()
 
     def _order_of_answer(self, event: SendRequested, state: PeerState) -> None:
         """G5: the first of its lane that is not held, from where it ended."""
