@@ -3,13 +3,14 @@
 The anchor is a plain `sqlite3` connection with the same pragmas on a copy of the same log: it writes the very rows that the subject
 would write (same bytes, digests computed before the clock starts) with `executemany`, as many appends a commit as there are
 producers. `event`: one event row an append. `push`: what one POST writes: two events, two bodies, two keys, one agenda row.
+`append-floor` is the same with the least possible log in place of ours (`floor.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median
 
@@ -17,6 +18,7 @@ from actors.runtime.clock import stopwatch_ns
 from scripts.bench import logs
 from scripts.bench.bench import Bench
 from scripts.bench.figures import Figure, Goal, figure
+from scripts.bench.floor import Floor
 from scripts.bench.streams import ACCOUNT, PeerStream
 from store.admit import Admitted, Facts, Tip, accept, admit
 from store.append import Cache, gather
@@ -113,7 +115,7 @@ class Raw:
 class Pair:
     """Subject and anchor on two equal logs, with the same streams in the same state."""
 
-    def __init__(self, log: SqliteLog, raw: Raw, producers: int, make: Make, *, at: int, deep: bool) -> None:
+    def __init__(self, log: SqliteLog | Floor, raw: Raw, producers: int, make: Make, *, at: int, deep: bool) -> None:
         self.log, self.raw, self.make, self.at = log, raw, make, at
         count = producers if deep else max(1, producers)
         self.ours = [PeerStream(number) for number in range(count)]
@@ -168,10 +170,19 @@ async def run(bench: Bench) -> list[Figure]:
         for shape in SHAPES:
             bench.talk(f"append/{shape}/{depth}")
             found += [await measure(bench, depth, shape, producers) for producers in bench.sizes.producers]
-    return found
+    most = max(bench.sizes.producers)
+    return [*found, await measure(bench, "empty", "event", most, kind="append-floor", opened=Floor.open)]
 
 
-async def measure(bench: Bench, depth: str, shape: str, producers: int) -> Figure:
+async def measure(
+    bench: Bench,
+    depth: str,
+    shape: str,
+    producers: int,
+    *,
+    kind: str = "append",
+    opened: Callable[[Path], Awaitable[SqliteLog | Floor]] = SqliteLog.open,
+) -> Figure:
     """One figure: rates over all producers, or the p50 of a single one."""
     name = f"{depth}-{shape}-{producers}"
     at = bench.clock.now()
@@ -181,11 +192,11 @@ async def measure(bench: Bench, depth: str, shape: str, producers: int) -> Figur
             logs.copy(bench.deep(), path.name)
         else:
             logs.close(logs.open_core(path, at))
-    log, raw = await SqliteLog.open(paths[0]), Raw(paths[1], at)
+    log, raw = await opened(paths[0]), Raw(paths[1], at)
     try:
         pair = Pair(log, raw, producers, SHAPES[shape], at=at, deep=depth == "deep")
         await pair.meet()
-        return await _rounds(bench, pair, f"append/{shape}/{depth}/{producers}", producers)
+        return await _rounds(bench, pair, f"{kind}/{shape}/{depth}/{producers}", producers)
     finally:
         raw.close()
         await log.close()
@@ -208,4 +219,5 @@ async def _rounds(bench: Bench, pair: Pair, name: str, producers: int) -> Figure
         measured, anchor = ([median(took[:-1]) / 1e3 for took in side] for side in (ours, theirs))
         return figure(name, "us", measured, anchor, goal=GOALS[1], note="p50 of one producer / of a raw single commit")
     measured, anchor = ([each * producers / took[-1] * 1e9 for took in side] for side in (ours, theirs))
-    return figure(name, "per_s", measured, anchor, goal=GOALS.get(producers), note="appends / raw, as many a commit")
+    goal = GOALS.get(producers) if name.startswith("append/") else None
+    return figure(name, "per_s", measured, anchor, goal=goal, note="appends / raw, as many a commit")

@@ -114,8 +114,9 @@ def _rows(raw: append.Raw) -> list[list[tuple[object, ...]]]:
 async def test_append(bench: Bench) -> None:
     found = await append.run(bench)
     assert names(found)[:2] == ["append/event/empty/1", "append/event/empty/4"]
-    assert len(found) == 8
-    assert [f.goal is not None for f in found] == [True, False] * 4
+    assert found[-1].name == "append-floor/event/empty/4"
+    assert len(found) == 9
+    assert [f.goal is not None for f in found] == [*[True, False] * 4, False]
     assert all(f.ratio and f.ratio.median > 0 for f in found)
 
 
