@@ -12,6 +12,9 @@ DEAD_KEPT = 20
 
 Fate = Literal["skipped", "dropped", "cut", "unconfirmed", "unknown", "erased"]
 
+ERASED = "erased"
+"""The reason of outputs that were dropped because somebody had them erased: they are not listed, for nothing of them is left."""
+
 
 class Output(Part, frozen=True, kw_only=True):
     """The text of a turn, on its way. For an answer `start` is how many of its bytes are settled."""

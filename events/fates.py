@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from events import peer
-from events.backlog import Output
+from events.backlog import ERASED, Output
 from events.base import Event, Millis, Recorded
 from events.stories import Fate, OutputStory, RequestStory, Result, Wait
 
@@ -90,7 +90,8 @@ class Fates:
         _end(self._accept(event.output, on), "skipped", event.reason, on.at)
 
     def _dropped(self, event: peer.OutputDropped, on: Recorded) -> None:
-        _end(self._accept(event.output, on), "dropped", event.reason, on.at)
+        fate: Literal["erased", "dropped"] = "erased" if event.reason == ERASED else "dropped"
+        _end(self._accept(event.output, on), fate, event.reason, on.at)
 
     def _acted(self, event: peer.OperatorActed, on: Recorded) -> None:
         if event.what not in ("retry", "more"):
@@ -109,6 +110,14 @@ class Fates:
                 track.body_erased_at = on.at
                 if track.waiting and not track.open:
                     _end(track, "erased", event.reason, on.at)
+
+    def _peer_erased(self, _: peer.PeerErased, on: Recorded) -> None:
+        """No text of before is left; what is on its way ends with its request."""
+        for track in self._tracks.values():
+            if track.output.body and track.body_erased_at is None:
+                track.body_erased_at = on.at
+            if track.waiting and not track.open:
+                _end(track, "erased", ERASED, on.at)
 
     # requests
 
@@ -145,7 +154,7 @@ class Fates:
         for track in self._carrying(event.request):
             track.open, track.since = "", on.at
             if track.body_erased_at is not None:
-                _end(track, "erased", "erased", on.at)
+                _end(track, "erased", ERASED, on.at)
             elif track.waiting:
                 track.waits.append(Wait(at=on.at, why=result))
 
@@ -204,6 +213,8 @@ class Fates:
                 track.spans.append(_Span(one.start, one.end, request))
                 track.open, track.since = "", at
                 track.waiting = track.waiting and track.lane == "answer" and not one.whole
+                if track.waiting and track.body_erased_at is not None:
+                    _end(track, "erased", ERASED, at)
 
     def _story(self, track: _Track) -> OutputStory:
         fate, reason = self._fate(track)
@@ -257,6 +268,7 @@ _STEPS: Mapping[type[Event], Callable[[Fates, Any, Recorded], None]] = {
     peer.OutputDropped: Fates._dropped,
     peer.OperatorActed: Fates._acted,
     peer.BodyErased: Fates._erased,
+    peer.PeerErased: Fates._peer_erased,
     peer.SendRequested: Fates._requested,
     peer.SendSucceeded: Fates._succeeded,
     peer.SendFailed: Fates._send_failed,

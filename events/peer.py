@@ -141,7 +141,7 @@ class OutputSkipped(Event, frozen=True, kw_only=True, tag="output_skipped"):
 
 class OutputDropped(Event, frozen=True, kw_only=True, tag="output_dropped"):
     """An output, or the rest of one from `output.start` on, that waits no more: `backlog_full`, `expired`, `merged_out`,
-    `beyond_parts`, `remainder_expired`, `set_aside`, `operator`, `no_share`."""
+    `beyond_parts`, `remainder_expired`, `set_aside`, `operator`, `no_share`, `erased`."""
 
     output: Output
     reason: str
@@ -247,6 +247,17 @@ class BodyErased(Event, frozen=True, kw_only=True, tag="body_erased"):
     reason: Literal["expired", "erased"]
 
 
+class PeerErased(Event, frozen=True, kw_only=True, tag="peer_erased"):
+    """Somebody asked that everything of the peer be erased. What waited is over, and every text, name and token of before goes.
+    The address goes once no charge counts any more, unless the peer writes before that and so begins anew."""
+
+    who: str
+
+
+class AddressForgotten(Event, frozen=True, kw_only=True, tag="address_forgotten"):
+    """Nothing ties the stream to anybody any more. Whoever was behind it, writing again, is a new peer."""
+
+
 PeerEvent = (
     MessageReceived
     | DuplicateSuppressed
@@ -272,4 +283,6 @@ PeerEvent = (
     | AccessGranted
     | AccessRefused
     | BodyErased
+    | PeerErased
+    | AddressForgotten
 )

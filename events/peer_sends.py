@@ -12,13 +12,16 @@ from events.backlog import Dead, Output, bury
 from events.base import Carried, Millis
 from events.errors import FoldError
 from events.peer import SendFailed, SendRequested, SendSucceeded, SendUnknown, UnknownResolved
-from events.peer_shapes import OpenRequest, PeerState
+from events.peer_shapes import OpenRequest, PeerState, Unknown
 from events.quota import Charge
 
 _to = msgspec.structs.replace
 
 TURN_WAITS: Literal["waiting_for_agent"] = "waiting_for_agent"
 """The notice that tells the sender of the open turn that it waits."""
+
+LATE_MS = 600_000
+"""How long after an unknown request settled its outcome may still come; an outlet listens for a minute."""
 
 
 def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: int) -> PeerState:
@@ -107,7 +110,9 @@ def _refused(state: PeerState, request: OpenRequest) -> PeerState:
 def send_unknown(state: PeerState, event: SendUnknown, at: Millis, _epoch: int) -> PeerState:
     """Its charge stands; what it carried is not sent again, and the later parts of an answer are held."""
     request = _closing(state, event.request)
-    state = _to(state, request=None, charges=quota.settle(state.charges, event.request, event.settled_at))
+    unknowns = (*_awaited(state, at), Unknown(event.request, event.settled_at))
+    charges = quota.settle(state.charges, event.request, event.settled_at)
+    state = _to(state, request=None, charges=charges, unknowns=unknowns)
     for carried in request.carried:
         state = _lost(state, request, carried, event.reason, at)
     return state
@@ -129,7 +134,12 @@ def _lost(state: PeerState, request: OpenRequest, carried: Carried, reason: str,
     return _to(state, answers=_replaced(state.answers, after))
 
 
-def unknown_resolved(state: PeerState, event: UnknownResolved, _at: Millis, _epoch: int) -> PeerState:
+def _awaited(state: PeerState, at: Millis, resolved: str = "") -> tuple[Unknown, ...]:
+    """The unknown requests whose outcome may still come, without one that it came for."""
+    return tuple([u for u in state.unknowns if u.request != resolved and u.settled_at + LATE_MS > at])
+
+
+def unknown_resolved(state: PeerState, event: UnknownResolved, at: Millis, _epoch: int) -> PeerState:
     """What was listed as unknown is listed as what it is, or, delivered, no more."""
     dead = tuple(
         resolved
@@ -137,7 +147,7 @@ def unknown_resolved(state: PeerState, event: UnknownResolved, _at: Millis, _epo
         if (resolved := _resolved(d, event) if d.request == event.request and d.fate == "unknown" else d)
     )
     charges = state.charges if event.delivered else quota.release(state.charges, event.request)
-    return _to(state, dead=dead, charges=charges)
+    return _to(state, dead=dead, charges=charges, unknowns=_awaited(state, at, event.request))
 
 
 def _resolved(dead: Dead, event: UnknownResolved) -> Dead | None:

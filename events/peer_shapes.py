@@ -67,6 +67,13 @@ class OpenRequest(Part, frozen=True, kw_only=True):
     quote: str = ""
 
 
+class Unknown(Part, frozen=True):
+    """A request of which nobody can say whether it arrived. Its outcome may still come, late."""
+
+    request: str
+    settled_at: Millis
+
+
 class PeerState(Part, frozen=True, kw_only=True):
     """What the log says of a peer."""
 
@@ -86,6 +93,9 @@ class PeerState(Part, frozen=True, kw_only=True):
     retry_at: Millis = 0  # after a send that provably never left
     retries: int = 0
     dead: tuple[Dead, ...] = ()
+    unknowns: tuple[Unknown, ...] = ()  # whose outcome may still come
+    erased_at: Millis = 0  # when everything was erased; 0 = never, or the peer has written since
+    forgotten: bool = False  # its address is gone
 
     @property
     def window_number(self) -> int:

@@ -12,12 +12,13 @@ import msgspec
 
 from events import peer_sends as sends
 from events import quota
-from events.backlog import Dead, Fate, Output
+from events.backlog import ERASED, Dead, Fate, Output
 from events.base import Event, Millis
 from events.errors import FoldError
 from events.peer import (
     AccessGranted,
     AccessRefused,
+    AddressForgotten,
     BodyErased,
     ContextTokenDropped,
     ContextTokenSeen,
@@ -27,6 +28,7 @@ from events.peer import (
     OperatorActed,
     OutputDropped,
     OutputSkipped,
+    PeerErased,
     SendFailed,
     SendRequested,
     SendSucceeded,
@@ -84,7 +86,8 @@ def _message_received(state: PeerState, event: MessageReceived, at: Millis, _epo
         media=event.media,
         quote=event.quote,
     )
-    return _to(state, window=window, charges=charges, inbox=(*state.inbox, message))
+    after = _to(state, window=window, charges=charges, inbox=(*state.inbox, message))
+    return _to(after, erased_at=0, forgotten=False) if state.erased_at else after
 
 
 def _token_seen(state: PeerState, event: ContextTokenSeen, _at: Millis, _epoch: int) -> PeerState:
@@ -181,6 +184,8 @@ def _output_skipped(state: PeerState, event: OutputSkipped, at: Millis, _epoch: 
 
 
 def _output_dropped(state: PeerState, event: OutputDropped, at: Millis, _epoch: int) -> PeerState:
+    if event.reason == ERASED:
+        return _forget(sends.remove(state, event.output.output), frozenset((event.output.output,)))
     return _ended(state, event.output, "cut" if event.output.start else "dropped", event.reason, at)
 
 
@@ -223,6 +228,15 @@ def _body_erased(state: PeerState, event: BodyErased, _at: Millis, _epoch: int) 
         inbox=tuple(m for m in state.inbox if m.body not in gone),
         token=None if state.token and state.token.body in gone else state.token,
     )
+
+
+def _peer_erased(state: PeerState, _event: PeerErased, at: Millis, _epoch: int) -> PeerState:
+    """Only what is spent stays. What an open request carries is over, too, whatever becomes of that."""
+    return _to(state, queue=(), answers=(), dead=(), inbox=(), token=None, access=False, erased_at=at)
+
+
+def _address_forgotten(state: PeerState, _event: AddressForgotten, _at: Millis, _epoch: int) -> PeerState:
+    return _to(state, forgotten=True)
 
 
 # --- pieces -------------------------------------------------------------------------------------------------------
@@ -269,5 +283,7 @@ FOLDS: dict[type[Event], Callable[[PeerState, Any, Millis, int], PeerState]] = {
     AccessGranted: _access_granted,
     AccessRefused: _access_refused,
     BodyErased: _body_erased,
+    PeerErased: _peer_erased,
+    AddressForgotten: _address_forgotten,
 }
 """The fold of each event of a peer's vocabulary."""

@@ -126,6 +126,18 @@ def share_free_at(charges: tuple[Charge, ...], policy: Policy, now: Millis) -> M
     return rolls[over] if over < len(rolls) else None
 
 
+def runs_out_at(charges: tuple[Charge, ...], window: Window | None, policy: Policy) -> Millis | None:
+    """When none of it counts for anything any more: the window is closed, and every charge is older than window and share are
+    long. None while a request is open; 0 if there is nothing."""
+    if any(c.settled_at is None for c in charges):
+        return None
+    longest_ms = max(policy.quota_window_ms, policy.share_window_ms)
+    ends = [c.settled_at + longest_ms for c in charges if c.settled_at is not None]
+    if window is not None:
+        ends.append(window.opened_at + policy.quota_window_ms)
+    return max(ends, default=0)
+
+
 def _running(charges: tuple[Charge, ...], policy: Policy, now: Millis) -> list[Charge]:
     return [
         c for c in charges if c.kind == "push" and (c.settled_at is None or c.settled_at + policy.share_window_ms > now)
