@@ -67,6 +67,10 @@ class Reader(Protocol):
         """The account of every stream, also of peers whose address was forgotten."""
         ...
 
+    async def account_of(self, stream: str) -> str:
+        """The account of a stream, also of a peer whose address was forgotten; "" of one that the log does not know."""
+        ...
+
     async def bindings(self) -> tuple[tuple[str, Binding], ...]:
         """(account, binding) of each bound peer."""
         ...
@@ -81,6 +85,10 @@ class Reader(Protocol):
 
     async def expired(self, account: str, before: Millis, limit: int = 1000) -> tuple[tuple[str, str], ...]:
         """(stream, body id) of an account's bodies older than `before`, oldest first."""
+        ...
+
+    async def held(self, account: str, stream: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """(body id, kind) of a stream's bodies, oldest first, at most `limit`. Looks through all of the account's."""
         ...
 
     async def requests(self, wanted: Wanted, after: Place = START, size: int = 100) -> tuple[Entry, ...]:

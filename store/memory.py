@@ -126,6 +126,10 @@ class MemoryLog:
         """The account of every stream, also of peers that were forgotten."""
         return queries.accounts_of(self._open())
 
+    async def account_of(self, stream: str) -> str:
+        """The account of a stream, "" if it is unknown."""
+        return queries.account_of(self._open(), stream)
+
     async def bindings(self) -> tuple[tuple[str, Binding], ...]:
         """(account, binding) of each bound peer."""
         return queries.bindings(self._open())
@@ -141,6 +145,10 @@ class MemoryLog:
     async def expired(self, account: str, before: Millis, limit: int = 1000) -> tuple[tuple[str, str], ...]:
         """(stream, body) of an account's bodies older than `before` (ms), oldest first."""
         return queries.expired(self._open(), account, before, limit)
+
+    async def held(self, account: str, stream: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """(body id, kind) of a stream's bodies, oldest first."""
+        return queries.held(self._open(), account, stream, limit)
 
     async def meta(self) -> Mapping[str, str]:
         """Facts about the log as a whole."""

@@ -88,6 +88,12 @@ def accounts_of(core: MemoryCore) -> dict[str, str]:
     return {s: k.account for s, k in sorted(core.facts.streams.items())}
 
 
+def account_of(core: MemoryCore, stream: str) -> str:
+    """The account of one stream, "" if it is unknown."""
+    known = core.facts.streams.get(stream)
+    return known.account if known else ""
+
+
 def bindings(core: MemoryCore) -> tuple[tuple[str, Binding], ...]:
     """(account, binding) of each bound peer."""
     rows = sorted(core.bindings.items())
@@ -115,6 +121,12 @@ def expired(core: MemoryCore, account: str, before: Millis, limit: int) -> tuple
     """(stream, body) of the bodies older than `before`, oldest first."""
     mine = [(body.at, n, body) for a, n, body in core.bodies.values() if a == account and body.at < before]
     return tuple([(body.stream, body.id) for _, _, body in sorted(mine, key=lambda m: m[:2])[:limit]])
+
+
+def held(core: MemoryCore, account: str, stream: str, limit: int) -> tuple[tuple[str, str], ...]:
+    """(body, kind) of a stream's bodies, oldest first."""
+    mine = [(body.at, n, body) for a, n, body in core.bodies.values() if (a, body.stream) == (account, stream)]
+    return tuple([(body.id, body.kind) for _, _, body in sorted(mine, key=lambda m: m[:2])[:limit]])
 
 
 def _slice(rows: list[V], after: int, until: int, size: int) -> tuple[V, ...]:

@@ -173,6 +173,12 @@ def accounts_of(con: Con) -> dict[str, str]:
     return dict(con.execute("SELECT stream, account FROM streams ORDER BY stream").fetchall())
 
 
+def account_of(con: Con, stream: str) -> str:
+    """The account of one stream, "" if it is unknown."""
+    row: tuple[str] | None = con.execute("SELECT account FROM streams WHERE stream = ?", (stream,)).fetchone()
+    return row[0] if row else ""
+
+
 def bindings(con: Con) -> tuple[tuple[str, Binding], ...]:
     """(account, binding) of each bound peer."""
     rows = con.execute("SELECT account, stream, session FROM bindings ORDER BY stream")
@@ -201,6 +207,12 @@ def expired(con: Con, account: str, before: Millis, limit: int) -> tuple[tuple[s
     """(stream, body) of the bodies older than `before`, oldest first."""
     query = "SELECT stream, id FROM bodies WHERE account = ? AND at < ? ORDER BY at, rowid LIMIT ?"
     return tuple(con.execute(query, (account, before, limit)).fetchall())
+
+
+def held(con: Con, account: str, stream: str, limit: int) -> tuple[tuple[str, str], ...]:
+    """(body, kind) of a stream's bodies, oldest first. No index: only an erasure asks, and every append would pay."""
+    query = "SELECT id, kind FROM bodies WHERE account = ? AND stream = ? ORDER BY at, rowid LIMIT ?"
+    return tuple(con.execute(query, (account, stream, limit)).fetchall())
 
 
 def meta(con: Con) -> Mapping[str, str]:

@@ -129,6 +129,10 @@ class SqliteReader:
         """The account of every stream, also of peers that were forgotten."""
         return await self._ask(queries.accounts_of)
 
+    async def account_of(self, stream: str) -> str:
+        """The account of a stream, "" if it is unknown."""
+        return await self._ask(queries.account_of, stream)
+
     async def bindings(self) -> tuple[tuple[str, Binding], ...]:
         """(account, binding) of each bound peer."""
         return await self._ask(queries.bindings)
@@ -148,6 +152,10 @@ class SqliteReader:
     async def expired(self, account: str, before: Millis, limit: int = 1000) -> tuple[tuple[str, str], ...]:
         """(stream, body) of an account's bodies older than `before` (ms), oldest first."""
         return await self._ask(queries.expired, account, before, limit)
+
+    async def held(self, account: str, stream: str, limit: int) -> tuple[tuple[str, str], ...]:
+        """(body id, kind) of a stream's bodies, oldest first."""
+        return await self._ask(queries.held, account, stream, limit)
 
     async def meta(self) -> Mapping[str, str]:
         """Facts about the log as a whole."""

@@ -278,6 +278,9 @@ class SimLog:
     def kept(self, ids: Iterable[str]) -> Slot:
         return self._ask("kept", tuple(ids))
 
+    def held(self, account: str, stream: str, limit: int) -> Slot:
+        return self._ask("held", account, stream, limit)
+
     def taken(self, account: str, source: str, keys: Iterable[str]) -> Slot:
         return self._ask("taken", account, source, tuple(keys))
 
@@ -286,6 +289,9 @@ class SimLog:
 
     def key_prefix(self, source: str, prefix: str, limit: int = 20) -> Slot:
         return self._ask("key_prefix", source, prefix, limit)
+
+    def account_of(self, stream: str) -> Slot:
+        return self._ask("account_of", stream)
 
     def bindings(self) -> Slot:
         return self._ask("bindings")
