@@ -93,13 +93,29 @@ class Account:
         self.fenced = False
         self.on_fenced: Callable[[], None] = lambda: None
         self.on_change: OnChange = lambda _stream, _recorded, _state: None
+        self.logged_in = False  # whether somebody is: whose login it is keeps the address
         self._streams: dict[str, str] = {}  # peer id -> stream
         self._peers: dict[str, str] = {}  # stream -> peer id
+        self._leaving: set[str] = set()  # streams whose address the log is about to forget
 
     def know(self, stream: str, peer: str) -> None:
         """Remember a peer's pseudonym."""
         self._streams[peer] = stream
         self._peers[stream] = peer
+
+    def leaves(self, stream: str) -> None:
+        """The log is asked to forget the address of a stream."""
+        self._leaving.add(stream)
+
+    def stays(self, stream: str) -> None:
+        """The log did not forget it, or has it again: a poll that was on its way to the log meanwhile brought a message."""
+        self._leaving.discard(stream)
+
+    def left(self, stream: str) -> None:
+        """The log has forgotten the address, unless it has it again: whoever was behind the stream is a new peer from now on."""
+        if stream in self._leaving:
+            self._leaving.discard(stream)
+            self._streams.pop(self._peers.pop(stream, ""), None)
 
     def stream_of(self, peer: str) -> str:
         """The stream of a peer; a new pseudonym for a new peer."""
@@ -118,11 +134,13 @@ class Account:
         return stream in self._peers
 
     def peer_of(self, stream: str) -> str:
-        """The channel's id of a stream's peer, "" if its address was erased."""
+        """The channel's id of a stream's peer, "" if its address was forgotten."""
         return self._peers.get(stream, "")
 
     def address_of(self, stream: str) -> str:
-        """A stream's address as people write it."""
+        """A stream's address as people write it; the stream itself once its address was forgotten."""
+        if stream not in self._peers:
+            return stream
         return str(Address(self.address.channel, self.address.account, self.peer_of(stream)))
 
     def known_peers(self) -> tuple[tuple[str, str], ...]:
@@ -134,11 +152,14 @@ class Account:
         allowed = self.allows(self.peer_of(stream))
         until = paused_until(self.state, stream, now) if self.state.paused else 0
         agents = self.hub.agents
+        pinned = self.logged_in and self.peer_of(stream) == self.owner != ""
         view = self.view
-        if allowed == view.allowed and until == view.paused_until and agents == view.agents:
+        if allowed == view.allowed and until == view.paused_until and agents == view.agents and pinned == view.pinned:
             return view
         pairing = "pairing" in self.access
-        return msgspec.structs.replace(view, allowed=allowed, pairing=pairing, paused_until=until, agents=agents)
+        return msgspec.structs.replace(
+            view, allowed=allowed, pairing=pairing, paused_until=until, agents=agents, pinned=pinned
+        )
 
     def allows(self, peer: str) -> bool:
         """Whether the configuration lets this peer talk to the bot."""

@@ -159,7 +159,7 @@ class Bot(Actor):
                 return
             write = Write(self.stream, self.account.state.version, tuple[Event, ...](events))
             try:
-                appended: Appended = yield self.account.log.append(self._batch(writes=(write,)))
+                yield from self._append(self._batch(writes=(write,)))
             except VersionConflict:
                 yield from self._catch_up()
                 continue
@@ -171,7 +171,6 @@ class Bot(Actor):
                 if isinstance(command, Lose):
                     return  # told, not asked: the successor hears of it from the channel
                 raise
-            self._learn(appended)
             self.account.wake_all()
             return
 
@@ -218,8 +217,7 @@ class Bot(Actor):
             addresses=facts.addresses,
             wake=facts.wake,
         )
-        appended: Appended = yield account.log.append(batch)
-        self._learn(appended)
+        appended = yield from self._append(batch)
         for write in facts.writes[:-1]:
             recorded = tuple(r for r in appended.recorded if r.stream == write.stream)
             account.peers.complete(write.stream, Facts(recorded, facts.texts))  # durable: no full mailbox refuses it
@@ -243,6 +241,15 @@ class Bot(Actor):
         if state.version > account.state.version:
             account.cursor_kept_at = state.poll_ended_at
             account.learn(state)
+
+    def _append(self, batch: Batch) -> Turn:
+        """Make a batch durable. An address that the log was forgetting meanwhile it has again."""
+        appended: Appended = yield self.account.log.append(batch)
+        for row in batch.addresses:
+            self.account.stays(row.stream)
+            self.account.know(row.stream, row.peer)
+        self._learn(appended)
+        return appended
 
     def _learn(self, appended: Appended) -> None:
         account, state = self.account, self.account.state

@@ -2,6 +2,7 @@
 
 ActorsError
 ├── TextsNeeded      a decision cannot be taken without texts that are not at hand; read them and decide again
+├── HeldNeeded       nor without knowing which texts the log holds of the peer
 ├── LoginUnreadable  what is kept as an account's login is none, or not yet
 └── Refusal          a command that changes nothing, with the reason
     ├── TurnNotOpen
@@ -25,6 +26,10 @@ class TextsNeeded(ActorsError):
     def __init__(self, bodies: frozenset[str], splits: frozenset[str] = frozenset()) -> None:
         super().__init__(f"{len(bodies)} texts and {len(splits)} splits are needed")
         self.bodies, self.splits = bodies, splits
+
+
+class HeldNeeded(ActorsError):
+    """Raised when a decision needs to know which bodies the log holds of the peer."""
 
 
 class Refusal(ActorsError):

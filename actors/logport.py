@@ -45,6 +45,10 @@ class LogPort(Protocol):
         """Future of a mapping of body to store.records.Kept; what is gone is absent."""
         ...
 
+    def held(self, account: str, stream: str, limit: int) -> FutureLike:
+        """Future of (body, kind) of a stream's bodies, at most `limit`."""
+        ...
+
     def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
         """Future of the keys among these that are taken."""
         ...
@@ -88,6 +92,10 @@ class LoopLog:
     def kept(self, ids: Iterable[str]) -> FutureLike:
         """Read texts in a task of its own."""
         return self._task(self._log.kept(tuple(ids)))
+
+    def held(self, account: str, stream: str, limit: int) -> FutureLike:
+        """Look for bodies in a task of its own."""
+        return self._task(self._log.held(account, stream, limit))
 
     def taken(self, account: str, source: str, keys: Iterable[str]) -> FutureLike:
         """Look keys up in a task of its own."""

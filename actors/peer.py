@@ -14,9 +14,10 @@ from actors.account import Account, Offer
 from actors.deciding.commands import Abandon, Advance, Ask, Command, Conclude, Facts, Rehearse
 from actors.deciding.decide import decide
 from actors.deciding.draft import Draft, Texts
+from actors.deciding.erase import BODIES_MAX
 from actors.deciding.gate import next_due_at, next_lane
-from actors.deciding.view import Block, BotView, Decision, ResetSession, Send, Withdraw
-from actors.errors import TextsNeeded
+from actors.deciding.view import Block, BotView, Decision, Held, ResetSession, Send, Withdraw
+from actors.errors import HeldNeeded, TextsNeeded
 from actors.ports import SendOrder
 from actors.recall import PEERS, recall
 from actors.runtime.actor import Actor
@@ -86,6 +87,7 @@ class Peer(Actor):
             try:
                 appended = yield from self._append(decision)
             except VersionConflict:
+                self.account.stays(self.stream)
                 yield from self._catch_up()
                 continue
             except Fenced:
@@ -109,13 +111,17 @@ class Peer(Actor):
 
     def _decide(self, command: Command, *, in_earnest: bool = True) -> Turn:
         """The decision on a command, with the texts that it turns out to need. One that is not in earnest takes nobody's place."""
+        held: Held | None = None
         while True:
             try:
-                return decide(self._draft(in_earnest=in_earnest), command)
+                return decide(self._draft(held, in_earnest=in_earnest), command)
             except TextsNeeded as need:
                 yield from self._fetch(need)
+            except HeldNeeded:
+                found = yield self.account.log.held(self.account.address.bot, self.stream, BODIES_MAX + 1)
+                held = Held(found[:BODIES_MAX], more=len(found) > BODIES_MAX)
 
-    def _draft(self, *, in_earnest: bool) -> Draft:
+    def _draft(self, held: Held | None, *, in_earnest: bool) -> Draft:
         account, clock = self.account, self.account.scheduler.clock
         now = clock.now()
         self._seen = account.view_of(self.stream, now)
@@ -128,6 +134,7 @@ class Peer(Actor):
             ids=account.scheduler.ids,
             salt=account.log.salt,
             pace=partial(self._pace, keep=in_earnest),
+            held=held,
         )
 
     def _pace(self, now: Millis, *, keep: bool) -> Millis:
@@ -152,6 +159,8 @@ class Peer(Actor):
         if not (decision.events or decision.keys or decision.erase or earlier):
             return ()
         self._asked_at = self.account.scheduler.clock.monotonic()
+        if decision.forget:
+            self.account.leaves(self.stream)
         row = agenda_row(self.stream, decision.state, decision.due_at)
         appended: Appended = yield self.account.log.append(self._batch(decision, row))
         self._row_due = row.due_at
@@ -162,6 +171,8 @@ class Peer(Actor):
         write = Write(self.stream, self.state.version, decision.events)
         new = self.state.version == 0 and bool(decision.events)
         address = AddressRow(stream=self.stream, peer=account.peer_of(self.stream))
+        tied = (new or decision.unname) and not decision.forget  # a name goes by tying the address anew, without one
+        parted = (self.stream,) if decision.forget or decision.unname else ()
         return Batch(
             account=account.address.bot,
             epoch=account.view.epoch,
@@ -170,9 +181,11 @@ class Peer(Actor):
             bodies=decision.bodies,
             keys=decision.keys,
             agenda=(row,),
-            addresses=(address,) if new and address.peer else (),
+            addresses=(address,) if tied and address.peer else (),
             bindings=decision.bindings,
             erase=decision.erase,
+            unkey=(self.stream,) if decision.forget else (),
+            forget=parted,
         )
 
     def _catch_up(self) -> Turn:
@@ -201,6 +214,8 @@ class Peer(Actor):
         account = self.account
         if isinstance(command, Conclude) and account.outlet:
             account.outlet.settled(command.request)
+        if decision.forget:
+            account.left(self.stream)
         for effect in decision.effects:
             match effect:
                 case Send():

@@ -151,7 +151,8 @@ async def recall(account: Account, log: WakingLog) -> None:
 
 async def begin(account: Account, policy: Policy, credentials: Credentials | None) -> Begun:
     """Take the configuration and the login as they are now."""
-    owner = ""
+    owner, before = "", account.known(account.owner)
+    account.logged_in = credentials is not None
     if credentials:
         account.owner = credentials.user_id
         owner = account.stream_of(credentials.user_id)
@@ -164,6 +165,8 @@ async def begin(account: Account, policy: Policy, credentials: Credentials | Non
     await account.peers.ask(bot_stream(account.address), command)
     account.shut = credentials is None
     account.learn(account.state)
+    if before is not None and before != owner:  # its address was the login's, and may be let go of now
+        account.agenda.set(before, account.scheduler.clock.now())
     if credentials is None:
         return "login_needed"
     return "login_lost" if account.view.login_lost else "ready"

@@ -6,6 +6,7 @@ from actors.deciding.chat import Saying, read_inbox
 from actors.deciding.conclude import close_stale
 from actors.deciding.dispatch import dispatch, say
 from actors.deciding.draft import Draft
+from actors.deciding.erase import forget
 from actors.deciding.gate import Lane, lane_now, next_due_at, next_lane
 from events import backlog, quota
 from events.base import Millis
@@ -22,6 +23,7 @@ def advance(draft: Draft) -> Millis | None:
     close_stale(draft)
     saying = read_inbox(draft)
     _bounds(draft)
+    forget(draft)
     if saying and saying.name in BEFORE_THE_REST and _reply_to_spare(draft):
         _say(draft, saying)
     draft.paced_at = _send(draft)

@@ -97,10 +97,22 @@ class Grant(msgspec.Struct, frozen=True):
 
 
 class ExpireBodies(msgspec.Struct, frozen=True):
-    """Delete these bodies of the peer unless something that waits still needs them."""
+    """Delete these bodies of the peer, which are old, unless something that waits still needs them."""
 
     bodies: tuple[str, ...]
-    reason: Literal["expired", "erased"] = "expired"
+
+
+class EraseOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete an output, whatever it waits for, with all bodies that tell of it."""
+
+    output: str
+    bodies: tuple[str, ...]
+
+
+class ErasePeer(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete everything of the peer but what was spent; again as long as the reply says that there is more."""
+
+    who: str
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -127,4 +139,6 @@ Command = (
     | Operate
     | Grant
     | ExpireBodies
+    | EraseOutput
+    | ErasePeer
 )

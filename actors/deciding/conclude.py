@@ -75,7 +75,8 @@ def _accepted(draft: Draft, request: OpenRequest, message_id: str) -> None:
 
 
 def _refused(draft: Draft, request: OpenRequest, outcome: Refused) -> None:
-    error = draft.store("error", outcome.error)[0] if outcome.error else ""
+    keep = outcome.error and not draft.state.erased_at  # what the channel says may be about what was erased
+    error = draft.store("error", outcome.error)[0] if keep else ""
     digest = draft.digest(error, outcome.error) if error else ""
     retry_at = 0
     if outcome.failure in ("not_sent", "too_late"):
@@ -134,8 +135,7 @@ def _beyond_parts(draft: Draft, request: OpenRequest) -> None:
 
 def _late(draft: Draft, command: Conclude) -> None:
     """A definite answer after the request was closed as unknown; anything else has been recorded already."""
-    unknown = any(d.request == command.request and d.fate == "unknown" for d in draft.state.dead)
-    if not unknown:
+    if not any(u.request == command.request for u in draft.state.unknowns):
         return
     match command.outcome:
         case Accepted(message_id=message_id):

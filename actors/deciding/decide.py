@@ -19,6 +19,8 @@ from actors.deciding.commands import (
     CancelTurn,
     Command,
     Conclude,
+    EraseOutput,
+    ErasePeer,
     ExpireBodies,
     Facts,
     FinishTurn,
@@ -29,13 +31,13 @@ from actors.deciding.commands import (
 )
 from actors.deciding.conclude import abandon, conclude
 from actors.deciding.draft import Draft
+from actors.deciding.erase import erase_output, erase_peer, expire
 from actors.deciding.turns import accept, finish
 from actors.deciding.view import Decision
 from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
 from events.backlog import Output
 from events.peer import (
     AccessGranted,
-    BodyErased,
     OperatorActed,
     OutputDropped,
     SessionBound,
@@ -77,7 +79,11 @@ def _handle(draft: Draft, command: Command) -> None:
             if not draft.state.access:
                 draft.add(AccessGranted(who=command.who))
         case ExpireBodies():
-            _expire(draft, command)
+            expire(draft, command)
+        case EraseOutput():
+            erase_output(draft, command)
+        case ErasePeer():
+            erase_peer(draft, command)
         case _:
             assert_never(command)
 
@@ -141,19 +147,3 @@ def _chosen(command: Operate, candidates: tuple[Output, ...]) -> tuple[Output, .
     if missing:
         raise UnknownOutput(f"nothing to {command.what} under {', '.join(sorted(missing))}")
     return found
-
-
-def _expire(draft: Draft, command: ExpireBodies) -> None:
-    """Erase what nothing that waits needs any more."""
-    state = draft.state
-    messages = (*state.inbox, *((state.turn.message,) if state.turn else ()))
-    needed = {o.body for o in (*state.queue, *state.answers)} | {b for m in messages for b in (m.body, *m.media)}
-    if state.request:
-        needed |= {state.request.body, state.request.token}
-    if state.token and command.reason == "expired":
-        needed.add(state.token.body)
-    gone = tuple(b for b in command.bodies if b not in needed)
-    if gone:
-        draft.add(BodyErased(bodies=gone, reason=command.reason))
-        draft.erase = gone
-    draft.reply = gone

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
-from actors.deciding.view import BotView, Decision, Effect
-from actors.errors import TextsNeeded
+from actors.deciding.view import BotView, Decision, Effect, Held
+from actors.errors import HeldNeeded, TextsNeeded
 from actors.text.clean import text_bytes
 from actors.text.split import Part, parts
 from events.base import Event, Millis
@@ -85,17 +85,19 @@ class Draft:
         ids: NewIds,
         salt: bytes,
         pace: Callable[[Millis], Millis],
+        held: Held | None = None,
     ) -> None:
         self.state, self.view, self.stream = state, view, stream
         self.now = max(now, state.at)
         self.pace = pace
-        self._texts, self._ids, self._salt = texts, ids, salt
+        self._texts, self._ids, self._salt, self._held = texts, ids, salt, held
         self._events: list[Event] = []
         self._bodies: list[Body] = []
         self._keys: list[Key] = []
         self._bindings: list[Binding] = []
         self._effects: list[Effect] = []
         self.erase: tuple[str, ...] = ()
+        self.unname = self.forget = False
         self.paced_at: Millis | None = None  # when a send that waits only for its place may leave
         self.reply: object = None
 
@@ -146,6 +148,18 @@ class Draft:
         self.need(frozenset((body,)))
         return self._texts.known[body]
 
+    @property
+    def brings(self) -> bool:
+        """Whether the decision brings texts of its own."""
+        return bool(self._bodies)
+
+    def held(self) -> Held:
+        """The bodies of the peer that the log holds, but for those that this decision erases. Raises HeldNeeded."""
+        if self._held is None:
+            raise HeldNeeded
+        gone = frozenset(self.erase)
+        return Held(tuple(b for b in self._held.bodies if b[0] not in gone), self._held.more)
+
     def parts(self, body: str, text: str) -> tuple[Part, ...]:
         """A text's parts. Raises TextsNeeded when it is too large to split within a turn."""
         key = (body, self.view.policy.part_bytes)
@@ -163,6 +177,8 @@ class Draft:
             bodies=tuple(self._bodies),
             keys=tuple(self._keys),
             erase=self.erase,
+            unname=self.unname,
+            forget=self.forget,
             bindings=tuple(self._bindings),
             effects=tuple(self._effects),
             due_at=due_at,

@@ -58,9 +58,11 @@ def unknown(reason: str) -> str:
     return f"nobody can say whether it arrived{f' ({why})' if why else ''}; it is charged and not sent again"
 
 
-def cut(delivered: int, total: int) -> str:
-    """That only the head of a text arrived."""
-    return f"its first {delivered} of {total} bytes were delivered; the rest is retrievable"
+def cut(delivered: int, total: int, *, kept: bool = True) -> str:
+    """That only the head of a text arrived; `kept`: whether the text is still there."""
+    return (
+        f"its first {delivered} of {total} bytes were delivered; the rest {'is retrievable' if kept else 'was erased'}"
+    )
 
 
 class Fact(msgspec.Struct, frozen=True):

@@ -125,7 +125,8 @@ def notice_due_at(state: PeerState, view: BotView) -> Millis | None:
 
 def next_due_at(state: PeerState, view: BotView, now: Millis) -> Millis | None:
     """When the peer is to be looked at again without any new fact; None = only a fact can change something."""
-    times = [backlog.next_age_at(state.queue, state.carried, view.policy), remainder_ends_at(state, view.policy)]
+    ages = (backlog.next_age_at(state.queue, state.carried, view.policy), remainder_ends_at(state, view.policy))
+    times = [*ages, forget_at(state, view)]
     for name in LANES:
         if _has(state, view, name, now):
             block = lane_block(state, view, name, now)
@@ -134,6 +135,14 @@ def next_due_at(state: PeerState, view: BotView, now: Millis) -> Millis | None:
     if notice is not None and notice > now:
         times.append(notice)
     return min((t for t in times if t is not None), default=None)
+
+
+def forget_at(state: PeerState, view: BotView) -> Millis | None:
+    """When the address of an erased peer may go: once nothing that was spent counts any more, or whoever comes back under a new
+    name would be given it twice. None: it is gone, nobody wants it gone, it is the login's, or only an outcome can tell."""
+    if not state.erased_at or state.forgotten or view.pinned or state.request is not None:
+        return None
+    return quota.runs_out_at(state.charges, state.window, view.policy)
 
 
 def remainder_ends_at(state: PeerState, policy: Policy) -> Millis | None:

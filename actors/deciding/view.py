@@ -46,6 +46,28 @@ class BotView(msgspec.Struct, frozen=True, kw_only=True):
     locale: str = "zh-CN"
     can_quote: bool = False  # whether the channel can show a quote
     typing: bool = False
+    pinned: bool = False  # the login is the peer's: its address stays as long as somebody is logged in
+
+
+class Held(msgspec.Struct, frozen=True):
+    """Bodies that the log holds of a peer, and whether there are more."""
+
+    bodies: tuple[tuple[str, str], ...] = ()  # (id, kind)
+    more: bool = False
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """What a step of an erasure took away, and what is left to do."""
+
+    kinds: tuple[str, ...] = ()  # of the bodies that went
+    outputs: tuple[str, ...] = ()  # that waited
+    messages: int = 0  # that waited for an agent
+    turn: str = ""  # that was open
+    session: str = ""  # that it was bound to
+    in_flight: str = ""  # the request that is on its way
+    more: bool = False  # there are bodies left
+    forgotten: bool = False  # the address is gone
+    forget_at: Millis | None = None  # when it will go, None = not by time alone
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -96,6 +118,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     bodies: tuple[Body, ...] = ()
     keys: tuple[Key, ...] = ()
     erase: tuple[str, ...] = ()
+    unname: bool = False  # the name that the channel gives the peer goes
+    forget: bool = False  # its address goes
     bindings: tuple[Binding, ...] = ()
     effects: tuple[Effect, ...] = ()
     due_at: Millis | None = None  # when something is due without a new fact; what the agenda keeps

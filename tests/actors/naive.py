@@ -18,6 +18,7 @@ from events.peer import (
     OperatorActed,
     OutputDropped,
     OutputSkipped,
+    PeerErased,
     SendFailed,
     SendRequested,
     SendSucceeded,
@@ -143,6 +144,10 @@ class Books:
             case BodyErased(bodies=bodies):
                 for output in [o for o in self.waiting if self.bodies[o] in bodies]:
                     self._end(output, "erased")
+            case PeerErased():
+                for output in tuple(self.waiting):
+                    self._end(output, "erased")
+                self.token = None
             case ContextTokenSeen(body=body, generation=generation):
                 self.token = (body, generation)
             case ContextTokenDropped(body=body):
@@ -175,7 +180,7 @@ class Books:
         for one in carried.carried:
             if not isinstance(event, SendSucceeded):
                 self.troubled.add(one.output)
-            if isinstance(event, SendFailed):
+            if isinstance(event, SendFailed) or self.ends.get(one.output) == "erased":
                 continue
             self.waiting[one.output] = one.end
             if one.whole or carried.kind == "push":

@@ -9,8 +9,8 @@ import msgspec
 from actors.deciding.commands import AcceptTurn, Advance, Command, Conclude, Facts, FinishTurn
 from actors.deciding.decide import decide
 from actors.deciding.draft import Draft, Texts
-from actors.deciding.view import BotView, Decision, Effect, Send
-from actors.errors import TextsNeeded
+from actors.deciding.view import BotView, Decision, Effect, Held, Send
+from actors.errors import HeldNeeded, TextsNeeded
 from actors.ports import LISTEN_MS, Accepted, Outcome, Refused, Unknown
 from actors.text.split import parts
 from events import codec
@@ -64,6 +64,7 @@ class OnePeer:
         self.fetched: list[TextsNeeded] = []
         self.last = Decision(state=self.state)
         self.messages = 0
+        self.held_max = 1_000  # bodies that one look into the log shows
 
     # the world around
 
@@ -108,21 +109,28 @@ class OnePeer:
 
     def rehearse(self, command: Command) -> Decision:
         """Decide as the actor does: read what is missing, then again."""
-        texts = Texts()
+        texts, held = Texts(), None
         while True:
             try:
-                return decide(self.draft(texts), command)
+                return decide(self.draft(texts, held), command)
             except TextsNeeded as need:
                 self.fetched.append(need)
                 texts.learn(need.bodies, self.kept())
                 size = self.view.policy.part_bytes
                 texts.passing.splits.update({(b, size): parts(texts.known[b] or "", size) for b in need.splits})
+            except HeldNeeded:
+                bodies = tuple((body, "output") for body in self.texts)
+                held = Held(bodies[: self.held_max], more=len(bodies) > self.held_max)
 
     def kept(self) -> dict[str, Kept]:
         """The bodies as the log gives them."""
         return {body: Kept(text, self.salts.get(body) or SALT) for body, text in self.texts.items()}
 
-    def draft(self, texts: Texts | None = None) -> Draft:
+    def begin_anew(self) -> None:
+        """The same person under a new pseudonym, of whom the log knows nothing."""
+        self.state, self.recorded, self.last = PeerState(), [], Decision(state=PeerState())
+
+    def draft(self, texts: Texts | None = None, held: Held | None = None) -> Draft:
         if texts is None:
             texts = Texts()
             texts.learn(self.texts, self.kept())
@@ -135,6 +143,7 @@ class OnePeer:
             ids=self.ids,
             salt=SALT,
             pace=lambda now: max(now, self.paced_until),
+            held=held,
         )
 
     def record(self, *events: Event) -> None:

@@ -202,14 +202,10 @@ def test_what_is_over_expires_and_is_listed_no_more() -> None:
     assert body not in peer.texts
 
 
-def test_an_erasure_takes_the_token_and_an_expiry_does_not() -> None:
+def test_an_expiry_spares_the_token() -> None:
     peer = OnePeer().met()
     peer.do(ExpireBodies(bodies=("k-1",)))
     assert peer.state.token is not None
-    peer.do(ExpireBodies(bodies=("k-1",), reason="erased"))
-    assert peer.state.token is None
-    assert peer.accept("t1", "news").due_at is None
-    assert peer.queued == ["t1"]
 
 
 # --- purity -------------------------------------------------------------------------------------------------------

@@ -28,6 +28,8 @@ from actors.deciding.commands import (
     CancelTurn,
     Command,
     Conclude,
+    EraseOutput,
+    ErasePeer,
     ExpireBodies,
     Facts,
     FinishTurn,
@@ -36,7 +38,7 @@ from actors.deciding.commands import (
     Operate,
     TakeTurn,
 )
-from actors.deciding.gate import Lane, next_due_at, next_lane
+from actors.deciding.gate import Lane, forget_at, next_due_at, next_lane
 from actors.deciding.view import Decision, Send
 from actors.errors import Refusal
 from actors.inbox import LATENCY_MS_MAX
@@ -148,6 +150,7 @@ class PeerMachine(RuleBasedStateMachine):
             return None
         self.read(before)
         self.check_due(decision)
+        self.begin_anew(decision)
         return decision
 
     def look(self) -> None:
@@ -156,6 +159,15 @@ class PeerMachine(RuleBasedStateMachine):
         found = decision()
         self.read(before)
         self.check_due(found)
+        self.begin_anew(found)
+
+    def begin_anew(self, decision: Decision) -> None:
+        """Once the address is gone, whoever is behind it is a new peer; the server has not forgotten anything."""
+        if decision.forget:
+            self.check_story()
+            assert not self.peer.texts, "nothing is left of it"
+            self.peer.begin_anew()
+            self.books, self.seen, self.doubtful = Books(), 0, []
 
     def read(self, before: PeerState) -> None:
         """Let the naive ones read what was recorded."""
@@ -211,7 +223,10 @@ class PeerMachine(RuleBasedStateMachine):
         assert not isinstance(found, Lane) or paced, f"{found} could leave"
         assert decision.due_at == next_due_at(peer.state, peer.view, peer.now)
         assert (decision.due_at is None) == (decision.wake_at is None)
-        if decision.due_at is not None and decision.wake_at is not None:
+        leaves_at = forget_at(peer.state, peer.view)
+        if leaves_at is not None and leaves_at <= peer.now:  # there are texts left for the next look
+            assert decision.wake_at == decision.due_at == leaves_at
+        elif decision.due_at is not None and decision.wake_at is not None:
             assert decision.wake_at > peer.now
             assert decision.wake_at == (peer.paced_until if isinstance(found, Lane) else decision.due_at)
 
@@ -429,14 +444,34 @@ class PeerMachine(RuleBasedStateMachine):
     def somebody_binds(self, session: str, meek: bool) -> None:
         self.do(Bind(session=session, who="op", only_if_unbound=meek))
 
+    @move(1, on=st.booleans())
+    def the_login_is_the_peers(self, on: bool) -> None:
+        self.peer.see(pinned=on)
+
     @move(1)
     def access_is_granted(self) -> None:
         self.do(Grant("op"))
 
-    @move(1, data=st.data(), reason=st.sampled_from(["expired", "expired", "erased"]))
-    def bodies_expire(self, data: st.DataObject, reason: Any) -> None:
+    @move(1, data=st.data())
+    def bodies_expire(self, data: st.DataObject) -> None:
         bodies = data.draw(st.lists(st.sampled_from(sorted(self.peer.texts)), max_size=3)) if self.peer.texts else []
-        self.do(ExpireBodies(bodies=tuple(bodies), reason=reason))
+        self.do(ExpireBodies(bodies=tuple(bodies)))
+
+    @move(1, data=st.data())
+    def an_output_is_erased(self, data: st.DataObject) -> None:
+        known = sorted(self.books.bodies)
+        if known:
+            output = data.draw(st.sampled_from(known))
+            bodies = [b for b in (self.books.bodies[output],) if b in self.peer.texts]
+            self.do(EraseOutput(output=output, bodies=tuple(bodies)))
+
+    @move(1, pages=st.sampled_from([1, 2, 1_000]))
+    def everything_is_erased(self, pages: int) -> None:
+        """As operators have it: again until nothing is left. The address goes by itself, later, or at once."""
+        self.peer.held_max = pages
+        while (decision := self.do(ErasePeer(who="op"))) and decision.reply.more:
+            continue
+        assert not self.peer.texts
 
     # --- what always holds ----------------------------------------------------------------------------------------
 
@@ -474,17 +509,22 @@ class PeerMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """The history tells the same; the same commands come to the same decisions."""
         peer = self.peer
+        self.check_story()
+        count = peer.ids.count
+        first = peer.rehearse(Facts(()))
+        peer.ids.count = count
+        assert peer.rehearse(Facts(())) == first
+
+    def check_story(self) -> None:
+        """The history tells what the books have."""
+        peer = self.peer
         told = history(peer.recorded)
-        waiting = {o.output for o in (*peer.state.queue, *peer.state.answers)}
+        waiting = {o.output for o in (*peer.state.queue, *peer.state.answers)} | peer.state.carried
         for name, story in told.outputs.items():
             assert (story.fate in ("queued", "requested")) == (name in waiting), story
         assert [t for t, r in told.requests.items() if r.result == "unknown"] == [
             r.request for r in self.books.requests if r.request in self.books.unknown
         ]
-        count = peer.ids.count
-        first = peer.rehearse(Facts(()))
-        peer.ids.count = count
-        assert peer.rehearse(Facts(())) == first
 
 
 @pytest.mark.slow

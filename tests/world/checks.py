@@ -19,6 +19,7 @@ from events.base import Recorded
 from events.bot import BotStarted, BotState, Policy, PolicyChanged
 from events.history import HistoryFold
 from events.peer import (
+    AddressForgotten,
     BodyErased,
     MessageReceived,
     OperatorActed,
@@ -158,7 +159,7 @@ class Checks:
                 self._requested(row, event, before, account)
             case MessageReceived() as event:
                 self._handled(row, event)
-                if early_ms := self._earliest.early_ms(account, event):
+                if early_ms := self._earliest.early_ms(account, row.stream, event):
                     self.fail("G1", f"the server had {event.message} {early_ms} ms before its earliest instant")
             case SendSucceeded() as event:
                 self._rules.succeeded(row, event, before)
@@ -175,8 +176,8 @@ class Checks:
                 self.accepted[row.stream].add(output)
             case BodyErased(bodies=bodies):
                 self._erased.extend(bodies)
-            case _:
-                pass
+            case AddressForgotten():
+                self.handled |= dict.fromkeys(self._earliest.forget(row.stream), 0)
         self.peers[row.stream] = peer_state.evolve(before, row.event, version=row.version, at=row.at, epoch=row.epoch)
         self.recounts[row.stream].apply(row)
         self.histories[row.stream].apply(row)
@@ -344,9 +345,12 @@ class Checks:
             self.fail("G2", f"an output of {stream} waits twice")
         queued = {name for name, story in outputs.items() if story.fate == "queued"}
         requested = {name for name, story in outputs.items() if story.fate == "requested"}
-        if queued | requested != set(waiting):
+        if queued | requested != {
+            *waiting,
+            *state.carried,
+        }:  # what was erased on its way waits no more, and is requested still
             self.fail("G2", f"{stream}: waiting {sorted(waiting)}, by history {sorted(queued | requested)}")
-        if requested != {c for c in state.carried if c in waiting}:
+        if requested != state.carried:
             self.fail("G2", f"{stream}: requested {sorted(state.carried)}, by history {sorted(requested)}")
 
     def _replayed(self) -> None:

@@ -29,6 +29,10 @@ class Earliest:
 
     def __init__(self, world: World) -> None:
         self._world = world
+        self.forgotten: set[tuple[int, str]] = (
+            set()
+        )  # whose fingerprints went with an address: they come again as if they were new
+        self.heard: dict[str, list[tuple[str, int, str]]] = defaultdict(list)  # stream -> (account, sent_at, text)
         self._reigns: dict[str, list[Reign]] = defaultdict(list)
 
     def claimed(self, account: str, instance: str) -> None:
@@ -36,10 +40,20 @@ class Earliest:
         machine = next(g.machine for g in self._world.gateways if g.machine.name == instance)
         self._reigns[account].append(Reign(self._world.now, machine, machine.wall.offset_ms))
 
-    def early_ms(self, account: str, event: MessageReceived) -> int:
+    def forget(self, stream: str) -> list[tuple[str, int, str]]:
+        """Nobody is behind a stream any more; what was heard of it."""
+        names = self.heard.pop(stream, [])
+        self.forgotten |= {name[1:] for name in names}
+        return names
+
+    def early_ms(self, account: str, stream: str, event: MessageReceived) -> int:
         """How long before its earliest instant the server had a message; 0 if it did not."""
         server = self._world.servers[account.rpartition(":")[2]]
-        heard_at = server.heard_at[event.sent_at, self._world.disk.bodies[event.body]]
+        said = (event.sent_at, self._world.disk.bodies[event.body])
+        self.heard[stream].append((account, *said))
+        if said in self.forgotten:
+            return 0
+        heard_at = server.heard_at[said]
         return max(0, event.not_before - self._log_time(account, heard_at))
 
     def _log_time(self, account: str, at: int) -> int:

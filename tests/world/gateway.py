@@ -18,6 +18,7 @@ from actors.fence import EpochFence
 from actors.gateway.acceptance import Acceptance
 from actors.gateway.api import TurnOffer
 from actors.gateway.chores import Chores
+from actors.gateway.erasing import Erasing
 from actors.gateway.finding import Finder
 from actors.gateway.receipts import story_standing
 from actors.gateway.tidings import Tidings
@@ -277,6 +278,7 @@ class Gateway:
         self.finder = Finder(lives, log)
         self.acceptance = Acceptance(self.finder, log, machine)
         self.chores = Chores(self.finder, self.acceptance, log)
+        self.erasing = Erasing(self.finder, self.acceptance, log)
         self._tidings = Tidings()
         self.hub = AgentHub(machine, Peers(self.finder), Desk(self), self._agents_changed)
         self.started = self.stopping = False

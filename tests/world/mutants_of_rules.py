@@ -16,7 +16,7 @@ from actors.ports import Unknown
 from actors.recall import Folding
 from events import backlog, peer_sends, quota
 from events.bot import BotState
-from events.peer import OutputDropped, SendFailed, SendSucceeded
+from events.peer import BodyErased, OutputDropped, SendFailed, SendSucceeded
 from events.peer_state import PeerState
 from events.streams import delivery_id
 from tests.world.machine import WallClock
@@ -158,22 +158,22 @@ def expired_by_clock() -> Planted:
     """Texts go at their age, whatever waits for them."""
 
     def expire(draft: Any, command: Any) -> None:
-        draft.add(decide.BodyErased(bodies=command.bodies, reason="expired"))
+        draft.add(BodyErased(bodies=command.bodies, reason="expired"))
         draft.erase = command.bodies
         draft.reply = command.bodies
 
-    return patched((decide, "_expire", expire))
+    return patched((decide, "expire", expire))
 
 
 def erased_in_name_only() -> Planted:
     """The log says that a text is erased, and has it still."""
-    real = decide._expire
+    real = decide.expire
 
     def expire(draft: Any, command: Any) -> None:
         real(draft, command)
         draft.erase = ()
 
-    return patched((decide, "_expire", expire))
+    return patched((decide, "expire", expire))
 
 
 def snapshot_without_charges() -> Planted:

@@ -174,10 +174,10 @@ class Operators:
         if life:
             deliveries = tuple(self._world.checks.deliveries.values())
             if command.c % 3 and deliveries:
-                order = EraseOrder(delivery=deliveries[command.b % len(deliveries)])
+                self._run(life, life.gateway.erasing.delivery(deliveries[command.b % len(deliveries)]))
             else:
                 order = EraseOrder(peer=f"{life.spec.address}:{self._peer(command.b)}")
-            self._run(life, life.gateway.chores.erase(order))
+                self._run(life, life.gateway.erasing.peer(order))
 
     def _run(self, life: Life, work: Coroutine[Any, Any, Any]) -> None:
         life.gateway.run(self._guarded(work))
