@@ -82,7 +82,7 @@ class Acceptance:
         known = await self._log.key("turn", offer.turn_id) if offer.turn_id else {}
         if known:
             kept = _kept(known)
-            places = self._places(kept)
+            places = await self._places(kept)
             return tuple([(p, await self._rehearse_again(p, offer, inbound=kept.inbound)) for p in places])
         _check_origin(offer)
         command = Rehearse(_command(offer.turn_id or "rehearsal", offer))
@@ -153,11 +153,15 @@ class Acceptance:
     async def _again(self, turn_id: str, offer: TurnOffer, known: Mapping[str, str], agent: str) -> Accepted:
         """A turn whose id is in the log: the rest of it, an answer that is still open, or what was accepted then."""
         kept = _kept(known)
-        done = [(place, delivery_id(place.stream, turn_id)) for place in self._places(kept)]
+        done = [(place, delivery_id(place.stream, turn_id)) for place in await self._places(kept)]
         if kept.inbound and agent:
             for place, _ in done:
                 await self._check_had(place, turn_id, agent)
         missing = [place for place, delivery in done if not await self._same(delivery, offer)]
+        lost = [
+            place for place in missing if place.forgotten
+        ]  # it had not accepted the turn when it was erased, and never will
+        done, missing = [d for d in done if d[0] not in lost], [p for p in missing if p not in lost]
         _check_running(missing)
         if not kept.inbound:
             with_it = [place for place, _ in done if place not in missing]
@@ -166,9 +170,9 @@ class Acceptance:
             await self._finish(missing[0], _answer(turn_id, offer, agent), turn_id)
         return Accepted(turn_id, tuple(done), repeated=not missing)
 
-    def _places(self, kept: _Kept) -> tuple[Place, ...]:
-        """The peers of a known turn, without those whose account is configured no more."""
-        found = [self._finder.of_stream(stream) for stream in kept.streams]
+    async def _places(self, kept: _Kept) -> tuple[Place, ...]:
+        """The peers of a known turn, also forgotten ones, without those whose account is configured no more."""
+        found = [await self._finder.locate(stream) for stream in kept.streams]
         if None in found:
             self._finder.check_recalled()
         return tuple(p for p in found if p is not None)

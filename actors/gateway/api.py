@@ -146,7 +146,7 @@ class AccessOrder(Request, frozen=True, kw_only=True):
 
 
 class EraseOrder(Request, frozen=True, kw_only=True):
-    """Erase the texts, names and tokens of a peer, or of one delivery: exactly one of the two."""
+    """Erase everything of a peer but what was spent, or all that tells of one delivery: exactly one of the two."""
 
     peer: str = ""
     delivery: str = ""
@@ -248,8 +248,8 @@ class Gateway(Protocol):
         """Grant or refuse access. Raises UnknownPeer."""
         ...
 
-    async def erase(self, order: EraseOrder) -> views.Gone:
-        """Erase texts; what the log says of them stays. Raises UnknownPeer, UnknownDelivery, AmbiguousId."""
+    async def erase(self, order: EraseOrder) -> views.Erased:
+        """Erase; what was spent stays. Raises UnknownPeer, UnknownDelivery, AmbiguousId."""
         ...
 
     async def status(self) -> views.StatusView:

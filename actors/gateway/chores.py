@@ -1,4 +1,4 @@
-"""What operators do by hand: flush, drop, retry, discard, erase, and an account's start and stop."""
+"""What operators do by hand: flush, drop, retry, discard, and an account's start and stop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from actors.deciding.commands import ExpireBodies, Operate
+from actors.deciding.commands import Operate
 from actors.errors import LoginUnreadable
 from actors.gateway import api, receipts, views
 from actors.gateway.acceptance import Acceptance
@@ -16,7 +16,6 @@ from actors.gateway.finding import Finder, Place
 from actors.gateway.receipts import Room
 from actors.life import AccountLife
 from events.backlog import Dead
-from events.history import history
 from store.errors import LogBusy
 from store.log import Log
 
@@ -73,29 +72,6 @@ class Chores:
         found = [(place, dead.output.output) for place, dead in [await self._dead(d, room_of) for d in deliveries]]
         await self._operate("discard", found, who)
         return views.Gone(deliveries=tuple(name for _, name in found))
-
-    async def erase(self, order: api.EraseOrder) -> views.Gone:
-        """Erase the texts of one delivery, or of everything that a peer's stream ever held and that does not wait."""
-        if order.delivery:
-            key, place = await self._finder.delivery(order.delivery)
-            story = history(await self._log.read(place.stream)).outputs[key.delivery]
-            bodies: tuple[str, ...] = (story.body,) if story.body else ()
-        else:
-            place = self._finder.place(order.peer, "$.peer")
-            past = history(await self._log.read(place.stream))
-            bodies = tuple(
-                b
-                for b in (
-                    *(o.body for o in past.outputs.values()),
-                    *(m.body for m in past.messages.values()),
-                    *(r.body for r in past.requests.values()),
-                    *past.tokens,
-                )
-                if b
-            )
-        gone = await self._acceptance.ask(place, ExpireBodies(bodies, "erased"))
-        await self._log.checkpoint()
-        return views.Gone(deliveries=(order.delivery,) if order.delivery else (), bodies=len(gone))
 
     async def account(self, life: AccountLife, order: api.AccountOrder) -> None:
         """Start, stop, restart or log out an account. Raises WrongState."""

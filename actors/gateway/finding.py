@@ -36,6 +36,11 @@ class Place(msgspec.Struct, frozen=True):
         """As people write it."""
         return self.life.account.address_of(self.stream)
 
+    @property
+    def forgotten(self) -> bool:
+        """Whether nobody is behind the stream any more."""
+        return not self.life.account.has(self.stream)
+
 
 class DeliveryKey(msgspec.Struct, frozen=True):
     """What the log keeps under a delivery's id."""
@@ -101,6 +106,15 @@ class Finder:
                 return Place(life, stream)
         return None
 
+    async def locate(self, stream: str) -> Place | None:
+        """The place of a stream, also of one whose address was forgotten."""
+        found = self.of_stream(stream)
+        if found is None:
+            account = await self._log.account_of(stream)
+            life = next((x for x in self.lives.values() if x.spec.address.bot == account), None)
+            found = Place(life, stream) if life is not None and life.recalled else None
+        return found
+
     def places(self, account: str = "") -> tuple[Place, ...]:
         """Every known peer, of one account or of all."""
         lives = (self.life(account),) if account else tuple(self.lives.values())
@@ -130,7 +144,7 @@ class Finder:
         if len(rows) > 1:
             raise AmbiguousId(f"{len(rows)} deliveries begin with {prefix}", near=tuple(key for _, key, _ in rows))
         key = delivery_key(rows[0][1], rows[0][2]) if rows else None
-        place = self.of_stream(key.stream) if key else None
+        place = await self.locate(key.stream) if key else None
         if key is not None and place is None:
             self.check_recalled()
         if key is None or place is None:

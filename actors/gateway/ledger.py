@@ -81,7 +81,7 @@ async def _place(log: Log, position: int) -> Place:
 
 
 async def _row(log: Log, finder: Finder, entry: Entry, instances: Instances) -> views.LedgerRow:
-    story, place = entry.story, finder.of_stream(entry.stream)
+    story, place = entry.story, await finder.locate(entry.stream)
     account = place.life.spec.address.bot if place else ""
     return views.LedgerRow(
         position=story.position,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from actors.deciding.facts import DROPPED, SKIPPED, UNCONFIRMED, cut, fact_of, lane_of, login_command, unknown
-from actors.deciding.gate import LaneName, lane_block, next_lane
+from actors.deciding.gate import LaneName, forget_at, lane_block, next_lane
 from actors.deciding.view import Block, BotView
 from actors.gateway import views
 from events import backlog, quota
@@ -95,6 +95,18 @@ def share_view(state: PeerState, view: BotView, now: Millis) -> views.ShareView:
     return views.ShareView(used=used, of=policy.share_replies, rolls_at=min(ends, default=None))
 
 
+def fate_of_address(state: PeerState, view: BotView) -> tuple[views.Address, Millis | None]:
+    """What becomes of a peer's address, and when that is only a matter of time."""
+    if not state.erased_at:
+        return "kept", None
+    if state.forgotten:
+        return "gone", None
+    if view.pinned:
+        return "login", None
+    at = forget_at(state, view)
+    return ("outcome", None) if at is None else ("until", at)
+
+
 def delivery_view(room: Room, output: str) -> views.DeliveryView:
     """An output by the peer's live state; one that the state has forgotten was delivered whole."""
     state, reason, earliest = standing(room, output)
@@ -144,7 +156,9 @@ def story_standing(story: OutputStory) -> tuple[views.State, str]:
     """(state, reason) of an output by its history."""
     known = {"skipped": SKIPPED, "dropped": DROPPED}.get(story.fate, _FATES)
     reason = (
-        cut(story.delivered_bytes, story.total) if story.cut else known.get(story.reason or story.fate, story.reason)
+        cut(story.delivered_bytes, story.total, kept=story.body_erased_at is None)
+        if story.cut
+        else known.get(story.reason or story.fate, story.reason)
     )
     return story.fate, reason
 
@@ -154,6 +168,7 @@ _FATES = {
     "unconfirmed": UNCONFIRMED,
     "unknown": unknown(""),
     "erased": "its text was erased",
+    "expired": "its text was too old, and went",
 }
 
 

@@ -9,6 +9,7 @@ from actors.bot import Pause, Resume
 from actors.deciding.commands import Bind, Grant
 from actors.gateway import api, receipts, views
 from actors.gateway.chores import Chores
+from actors.gateway.erasing import Erasing
 from actors.gateway.errors import OF_LOG, BadRequest, GatewayError, Partly, UnknownPeer
 from actors.gateway.finding import Place
 from actors.gateway.forecast import forecast
@@ -24,6 +25,10 @@ class Service(Showing):
     @cached_property
     def _chores(self) -> Chores:
         return Chores(self._finder, self._acceptance, self._log)
+
+    @cached_property
+    def _erasing(self) -> Erasing:
+        return Erasing(self._finder, self._acceptance, self._log)
 
     async def accept_turn(self, offer: api.TurnOffer, agent: str = "") -> views.TurnAccepted:
         """Accept a turn's output for its peers. What fails after that is told as a turn that was accepted."""
@@ -101,9 +106,9 @@ class Service(Showing):
         """Take dead outputs off the list."""
         return await self._chores.discard(order.deliveries, order.who, self._room)
 
-    async def erase(self, order: api.EraseOrder) -> views.Gone:
-        """Erase texts; what the log says of them stays."""
-        return await self._chores.erase(order)
+    async def erase(self, order: api.EraseOrder) -> views.Erased:
+        """Erase; what was spent stays."""
+        return await (self._erasing.delivery(order.delivery) if order.delivery else self._erasing.peer(order))
 
     # --- accounts -----------------------------------------------------------------------------------------------------
 

@@ -141,6 +141,7 @@ class Showing:
         state, account = room.state, place.life.account
         peer = account.peer_of(place.stream)
         reason, earliest = room.blocked()
+        address, until = receipts.fate_of_address(state, room.view)
         return views.PeerView(
             peer=room.address,
             stream=place.stream,
@@ -160,6 +161,9 @@ class Showing:
             earliest=earliest,
             last_message_at=state.window.opened_at if state.window else None,
             last_send_at=max((c.requested_at for c in state.charges), default=None),
+            erased_at=state.erased_at or None,
+            address=address,
+            address_until=until,
         )
 
     async def _room(self, place: Place) -> Room:

@@ -108,6 +108,11 @@ class Receipt(View, frozen=True, kw_only=True):
     share: ShareView
 
 
+Address = Literal["kept", "gone", "until", "outcome", "login"]
+"""What becomes of an address: nothing · it is gone · it goes at a time · it goes a while after the outcome of what is on its way · it goes
+after the logout, for the login is the peer's."""
+
+
 class PeerView(View, frozen=True, kw_only=True):
     """A peer, its room and what waits for it."""
 
@@ -129,6 +134,9 @@ class PeerView(View, frozen=True, kw_only=True):
     earliest: Millis | None
     last_message_at: Millis | None
     last_send_at: Millis | None
+    erased_at: Millis | None = None  # when everything of before was erased; None = never, or the peer has written since
+    address: Address = "kept"  # what becomes of its address
+    address_until: Millis | None = None  # for `until`
 
 
 class WaitingView(View, frozen=True, kw_only=True):
@@ -190,10 +198,32 @@ class DeadShown(View, frozen=True, kw_only=True):
 
 
 class Gone(View, frozen=True, kw_only=True):
-    """The deliveries that were dropped, discarded or erased."""
+    """The deliveries that were dropped or discarded."""
 
     deliveries: tuple[str, ...]
-    bodies: int = 0  # texts that were erased
+
+
+class Erased(View, frozen=True, kw_only=True):
+    """What was erased, and what stays. Counts of texts that were there; a repetition finds fewer."""
+
+    peer: str  # its address, also when that is gone now
+    stream: str  # its name in the log, under which what was spent stays
+    addresses: tuple[str, ...]  # every way to write its address
+    turn_id: str  # of the one delivery that was erased, "" = of a peer
+    deliveries: tuple[str, ...]  # that waited, and were dropped
+    texts: int  # messages, outputs, and what was sent
+    tokens: int  # reply handles
+    media: int  # keys of pictures and files
+    errors: int  # raw answers of the channel
+    messages: int  # that waited for an agent
+    turn: str  # that was open, and was cancelled
+    session: str  # that the peer was bound to
+    session_alone: bool  # whether nobody else is
+    in_flight: str  # the request that is on its way, and may still arrive
+    requests: int  # of the peer in the ledger: they stay
+    address: Address
+    address_until: Millis | None  # for `until`
+    files_clean: bool  # whether the log's files hold none of it; False while somebody reads, and tried again every hour
 
 
 class LedgerRow(View, frozen=True, kw_only=True):

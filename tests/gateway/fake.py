@@ -39,6 +39,7 @@ class FakeGateway:
         self.state: views.State = "queued"
         self.earliest: int | None = None
         self.failure: Exception | None = None
+        self.erased: dict[str, Any] = {}  # what an erasure comes to, other than by default
         self.is_ready = True
         self.is_well = True
         self.hold = asyncio.Event()
@@ -312,9 +313,29 @@ class FakeGateway:
         self.orders.append(order)
         return self._peer(self._address(order.peer))
 
-    async def erase(self, order: api.EraseOrder) -> views.Gone:
+    async def erase(self, order: api.EraseOrder) -> views.Erased:
         self.orders.append(order)
-        return views.Gone(deliveries=(), bodies=2)
+        found = views.Erased(
+            peer=order.peer or "weixin:main:alice@im.wechat",
+            stream="peer-0123",
+            addresses=(order.peer or "weixin:main:alice@im.wechat",),
+            turn_id="t-1" if order.delivery else "",
+            deliveries=() if order.delivery else ("d-1", "d-2"),
+            texts=12,
+            tokens=1,
+            media=0,
+            errors=0,
+            messages=0,
+            turn="",
+            session="" if order.delivery else "s1",
+            session_alone=not order.delivery,
+            in_flight="",
+            requests=7,
+            address="kept" if order.delivery else "until",
+            address_until=None if order.delivery else NOW + 86_400_000,
+            files_clean=True,
+        )
+        return msgspec.structs.replace(found, **self.erased)
 
     async def status(self) -> views.StatusView:
         return views.StatusView(

@@ -10,8 +10,7 @@ from actors.gateway.api import DiscardOrder, DropOrder, EraseOrder, FlushOrder, 
 from actors.gateway.errors import AmbiguousId, UnknownDelivery, WrongState
 from actors.ports import Accepted, Refused
 from events.bot import Policy
-from events.peer import BodyErased, OperatorActed
-from store.log import Log
+from events.peer import OperatorActed
 from tests.gateway.stage import ANN, BEN, Stage
 
 ANN_AT, BEN_AT = f"weixin:main:{ANN}", f"weixin:main:{BEN}"
@@ -150,38 +149,6 @@ async def test_a_flush_does_not_wait_for_the_next_try_after_what_never_left(stag
 async def _queued(stage: Stage, delivery: str) -> object:
     await stage.until(lambda: stage.tidings and stage.tidings[-1].state == "queued")
     return await stage.service.delivery(delivery)
-
-
-async def test_erasing_a_delivery_leaves_its_story(log: Log, stages: Callable[..., Stage]) -> None:
-    stage = stages(log)
-    line = await stage.account()
-    await line.hear("hello")
-    delivery = await stage.send("a secret")
-    await stage.final(delivery)
-    gone = await stage.service.erase(EraseOrder(delivery=delivery))
-    assert (gone.deliveries, gone.bodies) == ((delivery,), 1)
-    receipt = await stage.service.delivery(delivery)
-    assert (receipt.state, receipt.bytes) == ("delivered", 8)
-    assert len(await stage.events(BodyErased)) == 1
-    assert (await stage.service.erase(EraseOrder(delivery=delivery))).bodies in (0, 1)
-
-
-async def test_erasing_a_peer_spares_what_waits(stage: Stage) -> None:
-    line = await stage.account()
-    await line.hear("hello")
-    await stage.offer("answer", turn_id=stage.hub.turns[0])
-    await stage.final(await stage.send("sent"))
-    await stage.service.pause(PauseOrder(scope="main"))
-    waiting = await stage.send("waits")
-    gone = await stage.service.erase(EraseOrder(peer="weixin:main"))
-    assert gone.bodies >= 4  # the message, its token, the answer, the push
-    assert (await stage.service.waiting(waiting)).text == "waits"
-    kept = await stage.log.expired("weixin:main", stage.clock.now() + 1)
-    assert list((await stage.log.bodies(b for _, b in kept)).values()) == ["waits"]
-    await stage.service.resume(ResumeOrder(scope="main"))
-    assert (await stage.service.delivery(waiting)).state == "queued", "its token is gone, too"
-    await line.hear("again")
-    assert (await stage.final(waiting)).state == "delivered"
 
 
 async def test_an_expired_text_cannot_be_sent_again(stage: Stage) -> None:

@@ -144,7 +144,7 @@ def test_what_an_endpoint_takes_and_answers_is_told_below(endpoint: str) -> None
     for name in re.findall(r"[A-Z]\w+(?:Offer|Query|Order)", given):
         assert name in rows("takes")
     told = re.findall(
-        r"\b(?:[A-Z]\w+View|TurnAccepted|DryRun|Receipt|LedgerPage|WaitingShown|DeadShown|Gone|Bound|Paused)\b",
+        r"\b(?:[A-Z]\w+View|TurnAccepted|DryRun|Receipt|LedgerPage|WaitingShown|DeadShown|Gone|Erased|Bound|Paused)\b",
         answered,
     )
     assert told or endpoint == "GET /metrics"
