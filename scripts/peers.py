@@ -89,6 +89,8 @@ def whole(printer: Printer, view: PeerView) -> str:
             f" {'a' if view.token else 'no'} context token is there"
         ),
     ]
+    if view.erased_at is not None:
+        lines.append(f"everything of before was erased {printer.time(view.erased_at)}; {_address(printer, view)}")
     if view.open_turn:
         lines.append(_turn(view))
     if view.open_request:
@@ -98,3 +100,14 @@ def whole(printer: Printer, view: PeerView) -> str:
     if view.reason:
         lines += [view.reason, f"earliest: {showing.earliest(printer, view.earliest)}"]
     return "\n".join(lines)
+
+
+def _address(printer: Printer, view: PeerView) -> str:
+    """What becomes of the address of an erased peer."""
+    match view.address:
+        case "login":
+            return "its address goes after `accounts logout`"
+        case "until":
+            return f"its address goes {showing.when(printer, view.address_until)}"
+        case _:
+            return "its address goes once the outcome of what is on its way counts no more"

@@ -6,6 +6,7 @@ or `set_aside` for one that is refused for good.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -58,6 +59,27 @@ def spooled(state_dir: Path) -> tuple[Spooled, ...]:
 def settle(taken: Spooled) -> None:
     """The turn is in the log: its file goes."""
     taken.path.unlink(missing_ok=True)
+
+
+class Forgotten(msgspec.Struct, frozen=True):
+    """How many files went because of whom they are for, and which could not be read to know it."""
+
+    gone: int
+    unread: tuple[Path, ...]
+
+
+def forget(state_dir: Path, *, to: Collection[str] = (), session: str = "", turn_id: str = "") -> Forgotten:
+    """Delete the turns for these addresses, or for a session, or of one id; also those that were set aside, or written in part."""
+    folder = folder_of(state_dir)
+    gone, unread = 0, []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        offer = _read(path).offer
+        if offer is None:
+            unread.append(path)
+        elif offer.turn_id == turn_id if turn_id else offer.to in to or (session and offer.session == session):
+            path.unlink(missing_ok=True)
+            gone += 1
+    return Forgotten(gone, tuple(unread))
 
 
 def set_aside(taken: Spooled) -> Path:

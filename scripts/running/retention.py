@@ -38,7 +38,6 @@ class Retention:
         self._on_log_failed = on_log_failed
         self._lives, self._log, self._scheduler, self._bodies_ms = lives, log, scheduler, bodies_ms
         self._task: asyncio.Task[None] | None = None
-        self._erased = 0  # texts that may still be in the log's files
 
     def start(self) -> None:
         """Begin."""
@@ -76,12 +75,12 @@ class Retention:
             if not life.awake:
                 continue
             try:
-                self._erased += await expire(life, self._log, now - self._bodies_ms)
+                await expire(life, self._log, now - self._bodies_ms)
                 await self._log.prune_keys(life.spec.address.bot, "message", now - MESSAGE_KEYS_MS)
             except (AppendRefused, RuntimeRefusal) as refusal:
                 logger.warning("%s: nothing was forgotten this hour: %s", life.spec.address, refusal)
-        if self._erased and await self._log.checkpoint():
-            self._erased = 0
+        # What was erased, here or on somebody's word, leaves the files, too; a reader may have been in the way before.
+        await self._log.checkpoint()
 
 
 async def expire(life: AccountLife, log: Log, before: Millis) -> int:

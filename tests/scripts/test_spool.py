@@ -64,3 +64,21 @@ def test_turns_left_within_one_instant_keep_their_order(tmp_path: Path) -> None:
     for number in range(20):
         spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id=f"t{number}", text="x"))
     assert [s.offer.turn_id for s in spool.spooled(tmp_path) if s.offer] == [f"t{number}" for number in range(20)]
+
+
+def test_what_is_for_somebody_who_was_erased_goes_also_what_was_set_aside_or_left_in_part(tmp_path: Path) -> None:
+    spool.leave(tmp_path, TurnOffer(to="weixin:main:ann", turn_id="t1", text="secret"))
+    spool.leave(tmp_path, TurnOffer(session="desk", turn_id="t2", text="secret"))
+    spool.leave(tmp_path, TurnOffer(to="weixin:main:ben", turn_id="t3", text="for ben"))
+    aside = spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id="t4", text="secret"))
+    aside.rename(aside.with_suffix(".refused"))
+    drafted = spool.leave(tmp_path, TurnOffer(to="weixin:main:ann", turn_id="t5", text="secret"))
+    drafted.rename(drafted.with_name(f".{drafted.name}.0123"))
+    damaged = spool.leave(tmp_path, _offer(6))
+    damaged.write_bytes(b"{")
+    found = spool.forget(tmp_path, to=("weixin:main:ann", "weixin:main"), session="desk")
+    assert found == spool.Forgotten(4, (damaged,))
+    assert [s.offer.turn_id for s in spool.spooled(tmp_path) if s.offer] == ["t3"]
+    assert spool.forget(tmp_path, to=("weixin:main:ben",), turn_id="t9").gone == 0, "of one turn only that one"
+    assert spool.forget(tmp_path, turn_id="t3").gone == 1
+    assert spool.forget(tmp_path / "none", turn_id="t3") == spool.Forgotten(0, ())
