@@ -128,7 +128,13 @@ async def _keep_time(clock: Clock, log: WakingLog) -> None:
     catch_up = getattr(clock, "catch_up", None)
     if catch_up is not None:
         async for page in log.page(await log.position() - 1):
-            catch_up(page[-1].at)
+            ahead = catch_up(page[-1].at)
+            if ahead > CLOCK_STEP_MS:
+                logger.warning(
+                    "the log's last event is %s in the future by the wall clock; time goes on from there, and quota is counted rightly, but"
+                    " what is shown runs ahead: see `replyledger doctor`",
+                    show_span(ahead),
+                )
 
 
 async def recall(account: Account, log: WakingLog) -> None:

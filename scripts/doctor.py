@@ -173,8 +173,13 @@ def check_log(path: Path, now: Millis) -> Iterator[Check]:
     else:
         yield good("log", f"{seen.events} events")
     if not seen.simulated and seen.last - now > AHEAD_MAX_MS:
-        ahead = show_span(seen.last - now)
-        yield bad("clock", f"the log's last event is {ahead} in the future", "a clock that was not set back")
+        yield bad(
+            "clock",
+            f"the log's last event is {show_span(seen.last - now)} in the future: either the clock is behind now, or it was ahead when that"
+            " was written; time goes on from there, quota and share are counted rightly, and what is shown and how old things"
+            " are runs ahead",
+            "a clock that is right; if it is, a new state_dir with a login of its own begins with the right time",
+        )
 
 
 class Seen(msgspec.Struct):

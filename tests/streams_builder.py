@@ -12,7 +12,7 @@ from events.backlog import Output
 from events.base import Carried, Event, Kind, Recorded
 from events.streams import bot_stream, delivery_id, fingerprint, parse_address, peer_stream
 from store.log import Log
-from store.records import ANY, AddressRow, Batch, Body, Key, Write
+from store.records import ANY, AddressRow, Batch, Body, Key, Start, Write
 
 NOON = 1_750_000_000_000
 """2025-06-15 15:06:40 UTC: an instant at which most streams begin."""
@@ -233,7 +233,7 @@ class Streams:
         held: set[Key] = set()
         for r in self.recorded[after:]:
             if isinstance(r.event, bot.BotStarted):
-                await log.claim(self.account, r.event.instance, r.at, program=r.event.program)
+                await log.claim(self.account, r.event.instance, r.at, Start(program=r.event.program))
                 continue
             await log.append(
                 Batch(

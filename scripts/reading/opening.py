@@ -64,13 +64,14 @@ async def _work(path: Path, work: Callable[[SqliteReader], Awaitable[T]]) -> T:
 
 
 async def present(reader: Reader, given: Options, log: Path | None) -> Millis:
-    """The instant for which quota and share are counted: now. For a log of simulated days that is what the configuration's clock
-    says, while it answers and the log is the configuration's own; else its last event's time."""
-    if (await reader.meta()).get("simulated", "0") == "0":
-        return BootClock().now()
+    """The instant for which quota and share are counted: now, but never before the log's last event, from which a gateway would go
+    on. For a log of simulated days now is what the configuration's clock says, while it answers and the log is the configuration's own;
+    else its last event's time."""
     last = 0
     async for page in reader.page(after=max(0, await reader.position() - 1)):
         last = page[-1].at
+    if (await reader.meta()).get("simulated", "0") == "0":
+        return max(last, BootClock().now())
     clock = load(given.config).clock if log is None else None
     return max(last, await _simulated_now(clock)) if clock else last
 

@@ -27,7 +27,7 @@ def test_a_start_knows_the_peers_and_what_waits() -> None:
     assert first.ann in later.account.waiting
 
 
-def test_a_start_behind_the_logs_time_goes_on_from_it() -> None:
+def test_a_start_behind_the_logs_time_goes_on_from_it_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     first = Stage()
     first.scheduler.run_for(3_600_000)
     first.poll(first.message())
@@ -36,6 +36,7 @@ def test_a_start_behind_the_logs_time_goes_on_from_it() -> None:
     log: object = first.log
     first.wait(waking.claim(first.account, log, instance="i-2"))  # type: ignore[arg-type] # slots are awaitable
     assert first.machine.clock.now() >= last
+    assert "the log's last event is 1 h 59 min in the future" in caplog.text
 
 
 def test_beginning_with_and_without_a_login() -> None:
