@@ -1,0 +1,121 @@
+"""Mutants met by the tests, each in a process of its own that is forked from one which has imported all libraries already."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import resource
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from types import CodeType, ModuleType
+from typing import Literal
+
+import aiohttp  # noqa: F401 (imported once, for all)
+import aiosqlite  # noqa: F401
+import hypothesis  # noqa: F401
+import msgspec
+import pykka  # noqa: F401
+import pytest
+
+from tests.mutation.mutants import Mutant, plant
+from tests.rooms import ROOT, own_file, room_of
+
+ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--timeout", "60")
+REWRITE = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+"""Hypothesis is here already when pytest starts."""
+
+CPU_S = 120
+"""A mutant that computes longer than this is killed, and counts as found: its tests take a few seconds."""
+
+Fate = Literal["killed", "survived"]
+
+
+class Met(msgspec.Struct, frozen=True):
+    """A mutant and what became of it."""
+
+    mutant: Mutant
+    fate: Fate
+    by: str
+
+
+class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports one module with a fault in it."""
+
+    def __init__(self, name: str, code: CodeType) -> None:
+        self._name, self._code = name, code
+
+    def find_spec(
+        self, fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """See MetaPathFinder."""
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self._name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """See Loader."""
+        module.__file__ = str(ROOT / f"{self._name.replace('.', '/')}.py")
+        exec(self._code, module.__dict__)
+
+
+def _run(mutant: Mutant | None, tests: tuple[str, ...]) -> int:
+    """In the forked process: pytest's exit code."""
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
+    if mutant is not None:
+        path = ROOT / mutant.module
+        code = compile(plant(path.read_text(encoding="utf-8"), mutant.number), str(path), "exec")
+        sys.meta_path.insert(0, _Planted(mutant.module.removesuffix(".py").replace("/", "."), code))
+    return int(pytest.main([*ARGUMENTS, *REWRITE, *tests]))
+
+
+def _forked(deed: Callable[[], int]) -> int:
+    """The pid of a child that does it, silently, and ends with its code."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 70
+    try:
+        silence = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(silence, stream)
+        code = deed()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def suites(module: str) -> Iterator[tuple[str, ...]]:
+    """The tests that meet a module's mutants, one group after the other: its own, its room's, those of the deciders and the folds."""
+    own = own_file(module)
+    if own:
+        yield (own,)
+    yield tuple(dict.fromkeys((room_of(module), "tests/events", "tests/actors")))
+
+
+def meet(mutants: Iterable[Mutant], jobs: int = 2) -> Iterator[Met]:
+    """What becomes of each, as it is known. Raises RuntimeError where the tests fail without any fault."""
+    waiting = [(m, list(suites(m.module))) for m in mutants]
+    _sound({suite for _, groups in waiting for suite in groups})
+    running: dict[int, tuple[Mutant, list[tuple[str, ...]]]] = {}
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            mutant, groups = waiting.pop(0)
+            running[_forked(lambda m=mutant, g=groups: _run(m, g[0]))] = (mutant, groups)  # type: ignore[misc]
+        pid, status = os.wait()
+        mutant, groups = running.pop(pid)
+        if status != 0:
+            yield Met(mutant, "killed", groups[0][0])
+        elif groups[1:]:
+            waiting.insert(0, (mutant, groups[1:]))
+        else:
+            yield Met(mutant, "survived", "")
+
+
+def _sound(groups: set[tuple[str, ...]]) -> None:
+    """A suite that fails by itself would kill everything."""
+    for group in sorted(groups):
+        pid, status = os.waitpid(_forked(lambda g=group: _run(None, g)), 0)  # type: ignore[misc]
+        if pid and status:
+            raise RuntimeError(f"without any fault these tests fail: {' '.join(group)}")
