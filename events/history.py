@@ -76,9 +76,8 @@ class HistoryFold:
     def _duplicate(self, event: peer.DuplicateSuppressed, on: Recorded) -> None:
         self._duplicates.append(on.at)
         same = self._written.get(event.sent_at, ())
-        if (
-            len(same) == 1
-        ):  # what is delivered again has its creation time again; two of one instant cannot be told apart
+        # What is delivered again has its creation time again; two messages of one instant cannot be told apart.
+        if len(same) == 1:
             self._amend_message(same[0], duplicates=(*self._messages[same[0]].duplicates, on.at))
 
     def _token_seen(self, event: peer.ContextTokenSeen, on: Recorded) -> None:
