@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from actors.runtime.clock import NS_PER_MS, BootClock, boot_id, boot_ns
+from events.streams import fingerprint
+from scripts.reading.opening import LOG_FILE
+from store.records import Start
+from store.sqlite import SqliteLog
 from tests.e2e.gateway import Gateway
 from tests.e2e.hand import Hand
 from tests.e2e.phones import Login, Person, Phones
+from tests.e2e.processes import eventually
 
 
 @pytest.fixture
@@ -73,3 +80,39 @@ def test_the_pace_of_sends_holds_with_the_default_policy(real: tuple[Gateway, Ph
     assert len(at) == 8
     assert at[7] - at[4] >= 2_900
     assert at[4] - at[0] < at[7] - at[4]
+
+
+BOT = "weixin:main"
+DAYS_MS = 3 * 86_400_000
+
+
+async def began_earlier(file: Path) -> None:
+    """A log whose gateway started in this boot, a minute ago, when the wall clock was three days behind what it says now."""
+    log = await SqliteLog.open(file, at=1, salt=b"a salt for tests")
+    try:
+        boot = fingerprint(log.salt, boot_id())
+        minute_ago = boot_ns() // NS_PER_MS - 60_000
+        await log.claim(BOT, "i-before", BootClock().now() - DAYS_MS - 60_000, Start(boot=boot, boot_ms=minute_ago))
+    finally:
+        await log.close()
+
+
+@pytest.mark.skipif(not boot_id(), reason="nothing names the machine's boot")
+def test_a_wall_clock_that_was_set_forward_since_the_last_start_moves_no_time(tmp_path: Path) -> None:
+    gateway = Gateway(tmp_path, Login(), "http://127.0.0.1:9", "")
+    del gateway.tables["clock"]
+    gateway.write()
+    gateway.state.mkdir(mode=0o700)
+    asyncio.run(began_earlier(gateway.state / LOG_FILE))
+    try:
+        gateway.start()
+        behind_ms = BootClock().now() - gateway.get("/v1/status")["now"]
+        assert abs(behind_ms - DAYS_MS) < 10_000
+        stepped = eventually(
+            lambda: [r for r in gateway.run("--json", "events", "export").rows if r["type"] == "clock_stepped"],
+            "a step",
+        )
+        assert abs(stepped[0]["data"]["step_ms"] - DAYS_MS) < 10_000
+        assert "the wall clock was set forward by" in gateway.child.err
+    finally:
+        gateway.end()
