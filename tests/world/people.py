@@ -26,6 +26,7 @@ from actors.gateway.api import TurnOffer
 from actors.gateway.errors import BadRequest, NotFound, NotNow, Partly, TurnConflict
 from actors.runtime.timers import TimerHandle
 from events.bot import HOUR_MS, MINUTE_MS
+from tests.world.dice import Dice
 
 if TYPE_CHECKING:
     from tests.world.gateway import Gateway
@@ -44,6 +45,7 @@ class Job:
     done: bool = False  # the time has come to say it
     heard: bool = False  # the gateway has answered
     asked: Connection | None = None  # where the turn was last handed over
+    tries: int = 0  # how often it was refused for now
 
 
 class Connection:
@@ -91,6 +93,10 @@ class Connection:
     def _due(self, last: int) -> int:
         world = self.agent.world
         return max(last + 1, world.now + world.bag["wire"].between(1, 20))
+
+
+def _backoff_ms(dice: Dice, tries: int) -> int:
+    return min(dice.between(*RETRY_MS) << min(tries, 12), RETRY_MS_MAX)
 
 
 class SimAgent:
@@ -163,7 +169,8 @@ class SimAgent:
         if job is None:
             return
         if code in ("busy", "unavailable"):
-            self._after(self.world.bag["agents"].between(*RETRY_MS), lambda: self._say(turn_id, connection))
+            self._after(_backoff_ms(self.world.bag["agents"], job.tries), lambda: self._say(turn_id, connection))
+            job.tries += 1
         else:
             job.heard = True
 
@@ -277,8 +284,7 @@ class Client:
         if before is not None:
             before.cancel()
         tries = self._tries[offer.turn_id] = self._tries.get(offer.turn_id, -1) + 1
-        backoff = self._world.bag["client"].between(*RETRY_MS) << min(tries, 12)
-        due = self._world.now + (wait or min(backoff, RETRY_MS_MAX))
+        due = self._world.now + (wait or _backoff_ms(self._world.bag["client"], tries))
         self._next[offer.turn_id] = self._world.scheduler.call_at(due, lambda: self._try(offer))
 
     def _over(self, offer: TurnOffer) -> None:

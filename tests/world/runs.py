@@ -19,6 +19,8 @@ from tests.world.world import World
 
 LAST_TURNS = 30
 SHRINK_RUNS = 120
+SHRINK_TURNS = 1_000_000
+"""How much is run to make a failure smaller."""
 
 
 @dataclass
@@ -85,14 +87,15 @@ def run_seed(seed: int, *, sqlite: bool = False, twice: bool = False) -> Ran:
 
 def shrink(ran: Ran) -> Ran:
     """A smaller plan that fails in the same way: without faults, then without commands."""
-    best, left = ran, SHRINK_RUNS
+    best, left, turns = ran, SHRINK_RUNS, SHRINK_TURNS
 
     def attempt(**changes: Any) -> bool:
-        nonlocal best, left
-        if left <= 0:
+        nonlocal best, left, turns
+        if left <= 0 or turns <= 0:
             return False
         left -= 1
         tried = run(msgspec.structs.replace(best.plan, **changes), sqlite=best.sqlite)
+        turns -= tried.turns
         if tried.error is not None and tried.kind == ran.kind:
             best = tried
             return True
