@@ -64,6 +64,7 @@ def view_of(state: BotState, account: str, stream: str, now: Millis) -> BotView:
         policy_id=state.policy_id,
         paused_until=bot.paused_until(state, stream, now),
         agents=1,
+        pinned=bool(state.credentials) and state.owner == stream,
     )
 
 

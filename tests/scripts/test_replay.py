@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from actors.peer import agenda_of
 from events import bot
-from events.bot import Policy
+from events.bot import BotState, Policy
+from events.peer_state import PeerState
 from scripts.reading.replay import ReplayOptions, replay, step
+from scripts.reading.world import view_of
 from store.log import Reader
 from tests.scripts.reading import Paper, log_of
 from tests.streams_builder import ANN, BEN, BOT, DAY, HOUR, MINUTE, NOON, SECOND, Streams
@@ -88,6 +93,18 @@ async def test_it_needs_no_cache() -> None:
     await replay(log, ReplayOptions(now=NOON), paper)
     await replay(WithoutCaches(log), ReplayOptions(now=NOON), bare)
     assert bare.rows == paper.rows
+
+
+async def test_the_address_of_whoever_is_logged_in_stays_and_is_due_at_no_time() -> None:
+    """Erased, it has nothing that is to be forgotten later: an agenda without a due time is no difference (world 3151)."""
+    bot_state = BotState(owner="peer-a", credentials="secret's fingerprint", generation=1)
+    erased = PeerState(version=1, erased_at=NOON)
+    for state, stream, due_at in (
+        (bot_state, "peer-a", None),
+        (bot_state, "peer-b", 0),
+        (msgspec.structs.replace(bot_state, credentials=""), "peer-a", 0),
+    ):
+        assert agenda_of(stream, erased, view_of(state, "weixin:main", stream, NOON), NOON).due_at == due_at
 
 
 async def test_step_goes_event_by_event_until_q() -> None:
