@@ -26,6 +26,7 @@ from events.peer import (
     OutputDropped,
     SendRequested,
     SendSucceeded,
+    SendUnknown,
     TurnCompleted,
     TurnFailed,
     TurnStarted,
@@ -161,6 +162,8 @@ class Checks:
                 self._handled(row, event)
                 if early_ms := self._earliest.early_ms(account, row.stream, event):
                     self.fail("G1", f"the server had {event.message} {early_ms} ms before its earliest instant")
+            case SendUnknown():
+                self.oracle.unknown(before.carried)
             case SendSucceeded() as event:
                 self._rules.succeeded(row, event, before)
             case OperatorActed() as event:

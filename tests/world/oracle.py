@@ -17,6 +17,7 @@ reached the server before a message (rule 9), and the oracle does.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -165,6 +166,10 @@ class Oracle:
     def refused(self, request: Request) -> None:
         """The gateway's send is refused before the server has looked at it: free."""
         self._spoil(request)
+
+    def unknown(self, outputs: Iterable[str]) -> None:
+        """Nobody knows what became of a request of the gateway's, not even whether it left: its process ended."""
+        self._spoilt.update(outputs)
 
     def _spoil(self, request: Request) -> None:
         self._spoilt.update(c.output for c in request.event.carried)
