@@ -20,6 +20,7 @@ class AgentLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What the agents' listener takes, and beyond which it refuses. Times in ms."""
 
     connections: int = 64  # more: HTTP 503
+    sockets: int = 256  # also those that have not said who they are; more: dropped
     first_frame_ms: int = 5_000  # for the token, where it comes in a frame, and for the hello; later: closed
     frame_bytes: int = FRAME_BYTES_MAX  # larger: closed with 1009
     frames_per_s: int = 2_000  # faster ones are read later

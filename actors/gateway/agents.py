@@ -7,7 +7,6 @@ limited says so: see `AgentLimits`. A malformed frame is answered with an error,
 from __future__ import annotations
 
 import asyncio
-import hmac
 import http
 import logging
 from collections import deque
@@ -24,6 +23,7 @@ from actors.agents.seats import Seat
 from actors.gateway.agent_link import AgentLimits, AgentLink
 from actors.gateway.agent_wire import Error, Hello, encode, read_frame, token_in
 from actors.gateway.api import Gateway, TurnOffer
+from actors.gateway.callers import is_local_program, is_token
 from actors.gateway.errors import InsecureListener
 from actors.gateway.listen import Listen, is_loopback
 from actors.runtime.clock import Clock
@@ -90,12 +90,18 @@ class AgentListener:
         self._limits = limits or AgentLimits()
         self._conversations: dict[str, Conversation] = {**(others or {}), AGENT_PATH: self._converse}
         self._connections: set[ServerConnection] = set()
+        self._sockets: set[ServerConnection] = set()
         self._server: Server | None = None
 
     @property
     def connections(self) -> tuple[ServerConnection, ...]:
         """The connections that have come in."""
         return tuple(self._connections)
+
+    @property
+    def sockets(self) -> int:
+        """How many sockets are open, also those that have not said who they are."""
+        return len(self._sockets)
 
     async def start(self) -> Listen:
         """Listen; return where (the port that port 0 became). Raises OSError when the port is in use."""
@@ -107,6 +113,7 @@ class AgentListener:
             self._listen.host,
             self._listen.port,
             process_request=self._admit,
+            create_connection=self._counted(),
             server_header=None,
             compression=None,
             open_timeout=limits.first_frame_ms / 1000,
@@ -127,6 +134,23 @@ class AgentListener:
 
     # --- who may come in ------------------------------------------------------------------------------------------
 
+    def _counted(self) -> type[ServerConnection]:
+        """A connection that is dropped at once where there are too many: each takes a file handle, which the log needs, too."""
+        sockets, most = self._sockets, self._limits.sockets
+
+        class Counted(ServerConnection):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                super().connection_made(transport)
+                sockets.add(self)
+                if len(sockets) > most:
+                    self.transport.abort()
+
+            def connection_lost(self, exc: Exception | None) -> None:
+                sockets.discard(self)
+                super().connection_lost(exc)
+
+        return Counted
+
     def _admit(self, ws: ServerConnection, request: Request) -> Response | None:
         """Refuse in HTTP what can be refused before the connection opens."""
         path = request.path.partition("?")[0]
@@ -143,14 +167,12 @@ class AgentListener:
     def _proven(self, request: Request) -> bool | None:
         """Whether the request proves itself; None = it may do so in its first frame."""
         if self._token is None:
-            host = request.headers.get_all("Host")
-            return len(host) == 1 and is_loopback(_host_of(host[0])) and "Origin" not in request.headers
+            return is_local_program(request.headers.get_all)
         given = _tokens(request)
         return any(self._matches(one) for one in given) if given else None
 
     def _matches(self, given: str) -> bool:
-        expected = (self._token or "").encode()
-        return hmac.compare_digest(given.encode("utf-8", "replace"), expected)
+        return self._token is not None and is_token(given, self._token)
 
     def _unauthorized(self) -> str:
         if self._token is None:
@@ -271,7 +293,3 @@ def _tokens(request: Request) -> list[str]:
         if name == "token":
             given += [value, unquote(value), query[query.index("token=") + 6 :]]
     return given
-
-
-def _host_of(host: str) -> str:
-    return host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]

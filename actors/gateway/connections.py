@@ -24,6 +24,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     requests: int = 128  # under way at once; more: 429
     waits: int = 64  # requests that wait for a delivery at once; more: 429
     body_ms: int = 15_000  # for a whole body; slower: 408
+    send_ms: int = 30_000  # for an answer that the client does not read; longer: dropped
     linger_ms: int = 2_000  # for the rest of a body that was refused; longer: closed
     idle_ms: int = 30_000  # without a request, or within its head; longer: closed
     close_ms: int = 10_000  # for what is under way when the listener closes
@@ -63,7 +64,23 @@ def refusal_response(refusal: GatewayError) -> web.Response:
 class Connection(web.RequestHandler):
     """One connection. What the HTTP parser refuses gets the same kind of body as everything else."""
 
-    __slots__ = ()
+    __slots__ = ("_send_ms",)
+
+    def __init__(self, server: CountingServer, **settings: Any) -> None:
+        super().__init__(server, **settings)
+        self._send_ms = server.send_ms
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Send an answer. A client that does not read it would keep its connection for ever, and is dropped."""
+        try:
+            async with asyncio.timeout(self._send_ms / 1000):
+                return await super().finish_response(request, resp, start_time)
+        except TimeoutError:
+            if self.transport is not None:
+                self.transport.abort()
+            return resp, True
 
     def handle_error(
         self,
@@ -84,9 +101,10 @@ class Connection(web.RequestHandler):
 class CountingServer(web.Server):
     """The connections of the listener, counted."""
 
-    def __init__(self, handler: Any, *, connections_max: int, **settings: Any) -> None:
+    def __init__(self, handler: Any, *, connections_max: int, send_ms: int, **settings: Any) -> None:
         super().__init__(handler, **settings)
         self._connections_max = connections_max
+        self.send_ms = send_ms
         self._settings = settings
 
     def __call__(self) -> web.RequestHandler:

@@ -8,7 +8,6 @@ A client that hangs up never cancels what it asked for: an append that has begun
 from __future__ import annotations
 
 import asyncio
-import hmac
 import logging
 from urllib.parse import unquote
 
@@ -17,6 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from actors.gateway import routes
 from actors.gateway.api import Gateway
+from actors.gateway.callers import is_local_program, is_token
 from actors.gateway.connections import JSON, CountingServer, Limits, json_response, refusal_response
 from actors.gateway.errors import (
     OF_LOG,
@@ -69,6 +69,7 @@ class HttpListener:
         server = CountingServer(
             self._handle,
             connections_max=limits.connections,
+            send_ms=limits.send_ms,
             access_log=None,
             keepalive_timeout=limits.idle_ms / 1000,
             lingering_time=limits.linger_ms / 1000,
@@ -118,7 +119,7 @@ class HttpListener:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
-        if request.path in routes.OPEN_PATHS and is_loopback(_peer_host(request)):
+        if request.path in routes.OPEN_PATHS and is_loopback(_peer_host(request)) and _is_local_program(request):
             return await self._open(request)
         self._authenticate(request)
         if request.path in routes.OPEN_PATHS:
@@ -163,16 +164,12 @@ class HttpListener:
             self._waits -= 1
 
     def _authenticate(self, request: web.BaseRequest) -> None:
-        """With a token: ask for it. Without: only what was addressed to loopback and comes from no web page, since a
-        browser on this machine can be made to call here by any page it shows."""
+        """With a token: ask for it. Without: only programs of this machine."""
         if self._token is not None:
             scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-            expected = self._token.encode()
-            if scheme.lower() != "bearer" or not hmac.compare_digest(
-                given.strip().encode("utf-8", "replace"), expected
-            ):
+            if scheme.lower() != "bearer" or not is_token(given.strip(), self._token):
                 raise Unauthorized
-        elif not is_loopback(_host_of(request)) or "Origin" in request.headers:
+        elif not _is_local_program(request):
             raise Unauthorized("without a token this listener answers programs on this machine only, and no web pages")
 
     async def _body(self, request: web.BaseRequest, most: int) -> bytes:
@@ -236,6 +233,5 @@ def _peer_host(request: web.BaseRequest) -> str | None:
     return peer[0] if isinstance(peer, tuple) else None
 
 
-def _host_of(request: web.BaseRequest) -> str:
-    host = request.headers.get("Host", "")
-    return host.rpartition("]")[0].removeprefix("[") if host.startswith("[") else host.partition(":")[0]
+def _is_local_program(request: web.BaseRequest) -> bool:
+    return is_local_program(lambda name: request.headers.getall(name, []))

@@ -91,6 +91,7 @@ def test_the_limits_are_those_that_hold() -> None:
     limits = AgentLimits()
     for said in (
         f"{limits.connections} connections",
+        f"{limits.sockets} sockets",
         f"{limits.first_frame_ms // 1000} s for the token",
         f"{limits.frames_per_s:,} frames a second, {limits.under_way} unanswered",
         f"{limits.queue_frames} frames or {limits.queue_bytes // 1_048_576} MB",
