@@ -72,13 +72,13 @@ async def serve(config: Config, given: Options, printer: Printer) -> ExitCode:
                 dog.cancel()
                 signals.draining()
             notify("STOPPING=1")
-        if isinstance(process.failure, EventUnreadable):
-            raise process.failure
-        return code
     except InsecureListener as error:
         raise ConfigRefused(str(error)) from error
     except (StoreError, OSError) as error:
         raise Failed(str(error)) from error
+    if isinstance(process.failure, EventUnreadable):
+        raise Failed(str(process.failure)) from process.failure
+    return code
 
 
 def _say_ready(process: GatewayProcess, http: Listen, agents: Listen, printer: Printer) -> None:

@@ -97,7 +97,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 @pytest.mark.parametrize("given", ["file", "-"])
 def test_bytes_that_are_no_utf8_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, data: bytes, text: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, given: str, data: bytes, text: str, said: str
 ) -> None:
     paper, path = Paper(), tmp_path / "t"
     path.write_bytes(data)
