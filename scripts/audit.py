@@ -65,7 +65,7 @@ def show(
         if head:
             await print_head(reader, printer)
         if verify:
-            return await print_proof(reader, published, printer)
+            return await print_proof(reader, published, await present(reader, given, log), printer)
         if not head:
             await rows(reader)
         return True

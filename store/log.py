@@ -55,6 +55,26 @@ class Reader(Protocol):
         """(account, key, value) of the keys that begin so; for ids by unique prefix."""
         ...
 
+    async def values(self, account: str, source: str, keys: Iterable[str]) -> Mapping[str, str]:
+        """The values of those of these keys that an account holds."""
+        ...
+
+    async def key_counts(self, account: str) -> Mapping[str, int]:
+        """How many keys of each source an account holds."""
+        ...
+
+    async def key_values(self, account: str, source: str, prefix: str, since: Millis) -> Mapping[str, int]:
+        """How often each value stands among the keys that begin so and were taken since then (ms)."""
+        ...
+
+    async def newest_key(self, account: str, source: str, prefix: str, value: str) -> Millis:
+        """When the newest key that begins so and has this value was taken (ms), 0 if there is none."""
+        ...
+
+    async def keys_after(self, account: str, source: str, after: str, limit: int = 5000) -> tuple[str, ...]:
+        """The next keys of an account after one, in their order."""
+        ...
+
     async def agenda(self, account: str) -> tuple[AgendaRow, ...]:
         """Rows of an account that have something due, open, waiting, or a turn open; earliest due first."""
         ...

@@ -114,6 +114,26 @@ class MemoryLog:
         """(account, key, value) of the keys that begin so, by key."""
         return queries.key_prefix(self._open(), source, prefix, limit)
 
+    async def values(self, account: str, source: str, keys: Iterable[str]) -> Mapping[str, str]:
+        """The values of those of these keys that an account holds."""
+        return queries.values(self._open(), account, source, list(keys))
+
+    async def key_counts(self, account: str) -> Mapping[str, int]:
+        """How many keys of each source an account holds."""
+        return queries.key_counts(self._open(), account)
+
+    async def key_values(self, account: str, source: str, prefix: str, since: Millis) -> Mapping[str, int]:
+        """How often each value stands among the keys that begin so and were taken since then (ms)."""
+        return queries.key_values(self._open(), account, source, prefix, since)
+
+    async def newest_key(self, account: str, source: str, prefix: str, value: str) -> Millis:
+        """When the newest key that begins so and has this value was taken (ms), 0 if there is none."""
+        return queries.newest_key(self._open(), account, source, prefix, value)
+
+    async def keys_after(self, account: str, source: str, after: str, limit: int = 5000) -> tuple[str, ...]:
+        """The next keys of an account after one, in their order."""
+        return queries.keys_after(self._open(), account, source, after, limit)
+
     async def agenda(self, account: str) -> tuple[AgendaRow, ...]:
         """What an account's streams wait for, earliest due first."""
         return queries.agenda(self._open(), account)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TypeVar
 
 from events.base import Millis, Recorded
 from store.limits import PAGE_ROWS_MAX
-from store.memory_core import MemoryCore
+from store.memory_core import HeldKey, MemoryCore
 from store.records import AddressRow, AgendaRow, Binding, Claim, Head, Kept, Row
 
 V = TypeVar("V")
@@ -69,6 +70,35 @@ def key_prefix(core: MemoryCore, source: str, prefix: str, limit: int) -> tuple[
     """(account, key, value) of the keys that begin so."""
     found = [(a, k, h.value) for (a, s, k), h in core.held.items() if s == source and k.startswith(prefix)]
     return tuple(sorted(found, key=lambda f: (f[1], f[0]))[:limit])
+
+
+def values(core: MemoryCore, account: str, source: str, keys: Iterable[str]) -> dict[str, str]:
+    """The values of those of these keys that an account holds."""
+    return {k: core.held[account, source, k].value for k in keys if (account, source, k) in core.held}
+
+
+def key_counts(core: MemoryCore, account: str) -> dict[str, int]:
+    """How many keys of each source an account holds."""
+    return dict(Counter(source for a, source, _ in core.held if a == account))
+
+
+def key_values(core: MemoryCore, account: str, source: str, prefix: str, since: Millis) -> dict[str, int]:
+    """How often each value stands among the keys that begin so and were taken since then."""
+    return dict(Counter(h.value for h in _keys(core, account, source, prefix) if h.at >= since))
+
+
+def newest_key(core: MemoryCore, account: str, source: str, prefix: str, value: str) -> Millis:
+    """When the newest key that begins so and has this value was taken, 0 if there is none."""
+    return max((h.at for h in _keys(core, account, source, prefix) if h.value == value), default=0)
+
+
+def keys_after(core: MemoryCore, account: str, source: str, after: str, limit: int) -> tuple[str, ...]:
+    """The next keys of an account after one, in their order."""
+    return tuple(sorted(k for a, s, k in core.held if (a, s) == (account, source) and k > after)[:limit])
+
+
+def _keys(core: MemoryCore, account: str, source: str, prefix: str) -> list[HeldKey]:
+    return [h for (a, s, k), h in core.held.items() if (a, s) == (account, source) and k.startswith(prefix)]
 
 
 def agenda(core: MemoryCore, account: str) -> tuple[AgendaRow, ...]:

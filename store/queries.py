@@ -148,6 +148,40 @@ def key_prefix(con: Con, source: str, prefix: str, limit: int) -> tuple[tuple[st
     return tuple(con.execute(query, (source, prefix, prefix + "\U0010ffff", limit)).fetchall())
 
 
+def values(con: Con, account: str, source: str, keys: Iterable[str]) -> dict[str, str]:
+    """The values of those of these keys that an account holds."""
+    query = "SELECT key, value FROM keys WHERE account = ? AND source = ? AND key IN ("
+    return dict(find_rows(con, query, keys, (account, source)))
+
+
+def key_counts(con: Con, account: str) -> dict[str, int]:
+    """How many keys of each source an account holds."""
+    return dict(
+        con.execute("SELECT source, count(*) FROM keys WHERE account = ? GROUP BY source", (account,)).fetchall()
+    )
+
+
+def key_values(con: Con, account: str, source: str, prefix: str, since: Millis) -> dict[str, int]:
+    """How often each value stands among the keys that begin so and were taken since then."""
+    query = "SELECT value, count(*) FROM keys WHERE account = ? AND source = ? AND key >= ? AND key < ? AND at >= ? GROUP BY value"
+    return dict(con.execute(query, (account, source, prefix, prefix + "\U0010ffff", since)).fetchall())
+
+
+def newest_key(con: Con, account: str, source: str, prefix: str, value: str) -> Millis:
+    """When the newest key that begins so and has this value was taken, 0 if there is none."""
+    query = (
+        "SELECT coalesce(max(at), 0) FROM keys WHERE account = ? AND source = ? AND key >= ? AND key < ? AND value = ?"
+    )
+    (at,) = con.execute(query, (account, source, prefix, prefix + "\U0010ffff", value)).fetchone()
+    return int(at)
+
+
+def keys_after(con: Con, account: str, source: str, after: str, limit: int) -> tuple[str, ...]:
+    """The next keys of an account after one, in their order."""
+    query = "SELECT key FROM keys WHERE account = ? AND source = ? AND key > ? ORDER BY key LIMIT ?"
+    return tuple([key for (key,) in con.execute(query, (account, source, after, limit))])
+
+
 def agenda(con: Con, account: str) -> tuple[AgendaRow, ...]:
     """An account's agenda, earliest due first, rows without a due time last."""
     query = (

@@ -117,6 +117,26 @@ class SqliteReader:
         """(account, key, value) of the keys that begin so, by key."""
         return await self._ask(queries.key_prefix, source, prefix, limit)
 
+    async def values(self, account: str, source: str, keys: Iterable[str]) -> Mapping[str, str]:
+        """The values of those of these keys that an account holds."""
+        return await self._ask(queries.values, account, source, list(keys))
+
+    async def key_counts(self, account: str) -> Mapping[str, int]:
+        """How many keys of each source an account holds."""
+        return await self._ask(queries.key_counts, account)
+
+    async def key_values(self, account: str, source: str, prefix: str, since: Millis) -> Mapping[str, int]:
+        """How often each value stands among the keys that begin so and were taken since then (ms)."""
+        return await self._ask(queries.key_values, account, source, prefix, since)
+
+    async def newest_key(self, account: str, source: str, prefix: str, value: str) -> Millis:
+        """When the newest key that begins so and has this value was taken (ms), 0 if there is none."""
+        return await self._ask(queries.newest_key, account, source, prefix, value)
+
+    async def keys_after(self, account: str, source: str, after: str, limit: int = 5000) -> tuple[str, ...]:
+        """The next keys of an account after one, in their order."""
+        return await self._ask(queries.keys_after, account, source, after, limit)
+
     async def agenda(self, account: str) -> tuple[AgendaRow, ...]:
         """What an account's streams wait for, earliest due first."""
         return await self._ask(queries.agenda, account)

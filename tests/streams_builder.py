@@ -235,6 +235,7 @@ class Streams:
             if isinstance(r.event, bot.BotStarted):
                 await log.claim(self.account, r.event.instance, r.at, Start(program=r.event.program))
                 continue
+            keys = _keys(r.event, r.stream, self._together(getattr(r.event, "turn_id", "")))
             await log.append(
                 Batch(
                     account=self.account,
@@ -242,12 +243,17 @@ class Streams:
                     at=r.at,
                     cause=r.cause,
                     writes=(Write(r.stream, ANY, (r.event,)),),
-                    keys=tuple(key for key in _keys(r.event) if key not in held),
+                    keys=tuple(key for key in keys if key not in held),
                     bodies=self._bodies(r),
                     addresses=self._addresses(r.stream),
                 )
             )
-            held.update(_keys(r.event))
+            held.update(keys)
+
+    def _together(self, turn_id: str) -> tuple[str, ...]:
+        ends = (peer.TurnStarted, peer.TurnCompleted, peer.TurnFailed)
+        of_turn = (r.stream for r in self.recorded if isinstance(r.event, ends) and r.event.turn_id == turn_id)
+        return tuple(dict.fromkeys(of_turn))
 
     def _bodies(self, r: Recorded) -> tuple[Body, ...]:
         body = getattr(r.event, "body", "")
@@ -264,9 +270,16 @@ class Streams:
         return (AddressRow(stream=stream, peer=peer_id),) if peer_id else ()
 
 
-def _keys(event: Event) -> tuple[Key, ...]:
+def _keys(event: Event, stream: str, together: tuple[str, ...]) -> tuple[Key, ...]:
+    """The keys that go with an event; `together`: every stream that has its turn."""
     if isinstance(event, peer.MessageReceived):
-        return (Key(source="message", key=f"channel-{event.message}", value=event.message),)
-    if isinstance(event, (peer.TurnCompleted, peer.TurnFailed)):
-        return (Key(source="turn", key=event.turn_id),)
-    return ()
+        fingerprint_of = Key(source="message", key=f"content:{event.message}", value=stream)
+        return (Key(source="message", key=f"channel-{event.message}", value=event.message), fingerprint_of)
+    if not isinstance(event, (peer.TurnStarted, peer.TurnCompleted, peer.TurnFailed)):
+        return ()
+    kept = {"streams": together} | ({"inbound": True} if event.origin == "inbound" else {})
+    turn = Key(source="turn", key=event.turn_id, value=msgspec.json.encode(kept).decode())
+    if isinstance(event, peer.TurnStarted):
+        return (turn,)
+    value = msgspec.json.encode({"stream": stream, "turn": event.turn_id}).decode()
+    return (turn, Key(source="delivery", key=event.output, value=value))

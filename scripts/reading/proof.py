@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import msgspec
 
 from actors.peer import agenda_of
 from actors.text.counts import counted
-from events.base import Recorded
+from events.base import Millis, Recorded
 from events.bot import BotState
 from events.peer import SessionBound, SessionUnbound
 from scripts.errors import Misused
 from scripts.printing import Printer
+from scripts.reading.facts import untrue_facts
 from scripts.reading.names import read_names
 from scripts.reading.texts import changed_texts
 from scripts.reading.world import World, view_of
@@ -18,7 +21,7 @@ from store.caches import AgendaOf, compare
 from store.chain import Root, parse_root
 from store.log import Reader
 from store.records import AgendaRow, Binding
-from store.verify import verify
+from store.verify import Finding, verify
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +56,16 @@ async def print_head(reader: Reader, printer: Printer) -> None:
     printer.row(Head(root=str(root), position=root.position), str(root))
 
 
-async def print_proof(reader: Reader, against: Root | None, printer: Printer) -> bool:
+async def print_proof(reader: Reader, against: Root | None, now: Millis, printer: Printer) -> bool:
     """Recompute every digest; print what was found, and whether all is well. Raises nothing for what it finds."""
     verdict = await verify(reader, against)
     for finding in verdict.findings:
         printer.row(finding, f"position {finding.position}, {finding.stream}: {finding.what}")
-    changed = await _print_changed_texts(reader, printer) if verdict.count == 0 else 0
+    # Events that can be believed tell what must be true beside them.
+    changed = 0
+    if verdict.count == 0:
+        changed += await _print_findings(changed_texts(reader), printer)
+        changed += await _print_findings(untrue_facts(reader, now), printer)
     if verdict.count > len(verdict.findings):
         printer.talk(f"and {verdict.count - len(verdict.findings)} more findings")
     proof = Proof(
@@ -73,12 +80,13 @@ async def print_proof(reader: Reader, against: Root | None, printer: Printer) ->
     return proof.sound
 
 
-async def _print_changed_texts(reader: Reader, printer: Printer) -> int:
-    """Texts that are not what they were; they are looked at once the events that speak of them can be believed."""
+async def _print_findings(findings: AsyncIterator[Finding], printer: Printer) -> int:
+    """Print what was found beside the chain, and count it."""
     count = 0
-    async for finding in changed_texts(reader):
+    async for finding in findings:
         count += 1
-        printer.row(finding, f"position {finding.position}, {finding.stream}: {finding.what}")
+        place = f"position {finding.position}, {finding.stream}" if finding.position else finding.stream
+        printer.row(finding, f"{place}: {finding.what}")
     return count
 
 
@@ -89,7 +97,7 @@ def _verdict_text(proof: Proof) -> str:
         False: "; it does NOT extend the published root: events before it are missing or were changed",
     }[proof.extends]
     found = (
-        "every digest fits, and every text that has a fingerprint and was not erased is as it was"
+        "every digest fits, every text that has a fingerprint and was not erased is as it was, and so are the facts beside the events"
         if proof.findings == 0
         else f"{proof.findings} findings"
     )
