@@ -5,6 +5,7 @@ ActorsError
 ├── HeldNeeded       nor without knowing which texts the log holds of the peer
 ├── LoginUnreadable  what is kept as an account's login is none, or not yet
 └── Refusal          a command that changes nothing, with the reason
+    ├── PeerForgotten
     ├── TurnNotOpen
     ├── TurnTaken
     └── UnknownOutput
@@ -34,6 +35,10 @@ class HeldNeeded(ActorsError):
 
 class Refusal(ActorsError):
     """Raised when a command is refused; nothing has changed."""
+
+
+class PeerForgotten(Refusal):
+    """Raised when a turn comes for a stream whose address is gone: nobody can write to it any more, and nothing leave from it."""
 
 
 class TurnNotOpen(Refusal):

@@ -7,7 +7,7 @@ import json
 from actors.deciding.commands import AcceptTurn, FinishTurn
 from actors.deciding.draft import Draft
 from actors.deciding.view import Withdraw
-from actors.errors import TurnNotOpen, TurnTaken
+from actors.errors import PeerForgotten, TurnNotOpen, TurnTaken
 from actors.text.clean import is_blank
 from actors.text.directives import parse
 from events.backlog import Output
@@ -20,7 +20,9 @@ NEVER_HAD = "turn {} was never handed to this agent; only one that has it, or ha
 
 def accept(draft: Draft, command: AcceptTurn) -> None:
     """A turn that no message of the peer started: its text joins the backlog, unless it is blank, failed or kept out.
-    Raises TurnTaken for the open turn, whatever origin is claimed."""
+    Raises TurnTaken for the open turn, whatever origin is claimed, and PeerForgotten."""
+    if draft.state.forgotten:
+        raise PeerForgotten
     if draft.state.turn is not None and draft.state.turn.turn_id == command.turn_id:
         raise TurnTaken(f"turn {command.turn_id} answers a message; it is finished, not pushed")
     if command.keys_value:

@@ -15,7 +15,7 @@ import msgspec
 from actors.deciding.commands import AcceptTurn, Ask, FinishTurn, Rehearse
 from actors.deciding.turns import NEVER_HAD
 from actors.deciding.view import Decision
-from actors.errors import TurnNotOpen, TurnTaken, UnknownOutput
+from actors.errors import PeerForgotten, TurnNotOpen, TurnTaken, UnknownOutput
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import (
     BadRequest,
@@ -108,6 +108,8 @@ class Acceptance:
             raise Busy(str(error)) from error
         except (ActorStopped, ActorGaveUp, Fenced, LogClosed) as error:
             raise Stopping(f"{place.life.spec.address}: {error}") from error
+        except PeerForgotten as error:
+            raise Unavailable("the peer was erased just now; offer it again, and it is looked for anew") from error
         except UnknownOutput as error:
             raise WrongState(str(error)) from error
         except TurnTaken as error:

@@ -9,6 +9,7 @@ import pytest
 from actors.deciding.commands import EraseOutput, ErasePeer, Facts
 from actors.deciding.erase import BODIES_MAX
 from actors.deciding.view import Erased, Withdraw
+from actors.errors import PeerForgotten
 from actors.ports import Accepted, Refused
 from events.bot import Policy
 from events.history import history
@@ -51,6 +52,15 @@ def test_what_waits_is_dropped_by_an_event_and_no_text_is_left() -> None:
     state = peer.state
     assert (state.queue, state.dead, state.token, state.access) == ((), (), None, False)
     assert len(state.charges) == 1, "what was spent stays"
+
+
+def test_a_turn_that_was_on_its_way_to_a_forgotten_peer_is_refused() -> None:
+    """Accepted, it would wait for ever: whoever writes again is a new peer (world 34151)."""
+    peer = OnePeer()
+    assert erase(peer).forgotten
+    with pytest.raises(PeerForgotten):
+        peer.accept("t1", "too late")
+    assert not peer.state.queue
 
 
 def test_a_message_that_waits_and_the_open_turn_are_over() -> None:
