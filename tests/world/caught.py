@@ -34,6 +34,9 @@ FOCUS: dict[str, frozenset[str]] = {
     "pause_ignored": frozenset({"operators"}),
     "left_out_is_lost": frozenset({"refuse", "operators"}),
     "expired_by_clock": frozenset({"expiry"}),
+    "forgets_waiting": frozenset({"crash"}),
+    "clock_follows_the_wall": frozenset({"clocks"}),
+    "refused_is_lost": frozenset({"refuse", "caches"}),
     "retried_elsewhere": frozenset({"rebinding"}),
 }
 """Defects that certain faults bring out soonest: they are measured in larger worlds of just those."""

@@ -177,8 +177,10 @@ class Checks:
                 if output in self.accepted[row.stream]:
                     self.fail("G2", f"output {output} was accepted twice")
                 self.accepted[row.stream].add(output)
-            case BodyErased(bodies=bodies):
+            case BodyErased(bodies=bodies, reason=reason):
                 self._erased.extend(bodies)
+                if reason == "expired":
+                    self._rules.expired(row, bodies, before)
             case AddressForgotten():
                 self.handled |= dict.fromkeys(self._earliest.forget(row.stream), 0)
         self.peers[row.stream] = peer_state.evolve(before, row.event, version=row.version, at=row.at, epoch=row.epoch)

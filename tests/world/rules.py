@@ -142,6 +142,15 @@ class Rules:
         if event.reason == "text_gone" and output.body in self._checks.world.disk.ask("bodies", (output.body,)):
             self.fail("G2", f"{output.output} is dropped for its text, which is there")
 
+    def expired(self, row: Recorded, bodies: tuple[str, ...], state: PeerState) -> None:
+        """Texts of a certain age go, but for those that something that waits needs."""
+        messages = (*state.inbox, *((state.turn.message,) if state.turn else ()))
+        needed = {o.body for o in (*state.queue, *state.answers, *messages)}
+        if state.request:
+            needed |= {state.request.body, state.request.token}
+        if taken := needed.intersection(bodies):
+            self.fail("G2", f"{sorted(taken)} of {row.stream} expire while something waits for them")
+
     # --- turns ----------------------------------------------------------------------------------------------------
 
     def turn_started(self, row: Recorded, event: TurnStarted, state: PeerState) -> None:
