@@ -47,6 +47,30 @@ _OF_STREAM = (
     " AND o.type <> 'unknown_resolved' ORDER BY o.version LIMIT 1) IN (:type1, :type2))"
     " ORDER BY at, position LIMIT :rows"
 )
+# The same, from the indexes of what is rare. A request's first outcome is the first after it, and it the last request before that.
+_OF_NOTICES = _OF_ALL.replace(
+    "INDEXED BY requests WHERE type = 'send_requested'",
+    "INDEXED BY notices WHERE type = 'send_requested' AND instr(data, CAST('\"kind\":\"notice\"' AS BLOB)) > 0",
+)
+_OF_UNKNOWN = (
+    "SELECT e.position, e.stream, e.version, e.type, e.at, e.epoch, e.cause, e.data"
+    " FROM events AS o INDEXED BY unknowns CROSS JOIN events AS e ON e.stream = o.stream AND e.version = (SELECT r.version"
+    " FROM events AS r WHERE r.stream = o.stream AND r.version < o.version AND r.type = 'send_requested' ORDER BY r.version DESC LIMIT 1)"
+    " WHERE o.type = 'send_unknown' AND e.at >= :at AND (e.at > :at OR e.position > :position) AND e.at < :until"
+    " AND (:every_kind OR json_extract(CAST(e.data AS TEXT), '$.kind') IN (:kind1, :kind2, :kind3))"
+    " ORDER BY e.at, e.position LIMIT :rows"
+)
+_OF_FAILED = _OF_UNKNOWN.replace("INDEXED BY unknowns", "INDEXED BY failures").replace(
+    "'send_unknown'", "'send_failed'"
+)
+_RARE: Final = {"send_unknown": _OF_UNKNOWN, "send_failed": _OF_FAILED}
+_COUNTS: Final = {
+    "send_unknown": "SELECT count(*) FROM (SELECT 1 FROM events INDEXED BY unknowns WHERE type = 'send_unknown' LIMIT ?)",
+    "send_failed": "SELECT count(*) FROM (SELECT 1 FROM events INDEXED BY failures WHERE type = 'send_failed' LIMIT ?)",
+}
+_INDEXED = "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name IN ('unknowns', 'failures', 'notices')"
+RARE_MAX = 2_000
+"""Outcomes of a type up to which they are looked up one by one; more of them are found as quickly by a look at all requests."""
 _VALUES: Final = (
     *("at", "position", "until", "every_kind", "kind1", "kind2", "kind3"),
     *("every_type", "type1", "type2", "rows", "stream"),
@@ -130,8 +154,27 @@ def _candidates(con: sqlite3.Connection, wanted: Wanted, after: Place) -> list[R
     kinds = (*wanted.kinds, *[""] * len(_KINDS))[: len(_KINDS)]
     types = _first_types(wanted)
     given = (*start, until, not wanted.kinds, *kinds, not types, *(types or ("", "")), _SCAN_ROWS, wanted.stream)
-    rows = con.execute(_OF_STREAM if wanted.stream else _OF_ALL, dict(zip(_VALUES, given, strict=True)))
-    return list(recorded(rows))
+    values = dict(zip(_VALUES, given, strict=True))
+    found = [r for query in _queries(con, wanted, types) for r in recorded(con.execute(query, values))]
+    return sorted(found, key=lambda r: (r.at, r.position))[:_SCAN_ROWS]
+
+
+def _queries(con: sqlite3.Connection, wanted: Wanted, types: tuple[str, ...]) -> tuple[str, ...]:
+    """The statements that find the candidates with the fewest looks. A log that nobody has opened to write since schema 1 has no
+    indexes of what is rare."""
+    if wanted.stream:
+        return (_OF_STREAM,)
+    (indexes,) = con.execute(_INDEXED).fetchone()
+    if indexes < 3:
+        return (_OF_ALL,)
+    if types and _RARE.keys() >= set(types) and all(_is_rare(con, t) for t in types):
+        return tuple(_RARE[t] for t in dict.fromkeys(types))
+    return (_OF_NOTICES if wanted.kinds == ("notice",) else _OF_ALL,)
+
+
+def _is_rare(con: sqlite3.Connection, outcome: str) -> bool:
+    (count,) = con.execute(_COUNTS[outcome], (RARE_MAX + 1,)).fetchone()
+    return bool(count <= RARE_MAX)
 
 
 def _first_types(wanted: Wanted) -> tuple[str, str] | tuple[()]:

@@ -18,6 +18,14 @@ SCHEMA: Final = 2
 APPLICATION_ID: Final = 0x52_50_4C_47
 """Marks the file as ours (`RPLG`)."""
 
+RARE: Final = (
+    # Few events are in these, so that a rare one is found without a look at all requests. Only a request pays, for one look at its bytes.
+    "CREATE INDEX unknowns ON events (stream, version) WHERE type = 'send_unknown'",
+    "CREATE INDEX failures ON events (stream, version) WHERE type = 'send_failed'",
+    """CREATE INDEX notices ON events (at)
+        WHERE type = 'send_requested' AND instr(data, CAST('"kind":"notice"' AS BLOB)) > 0""",
+)
+
 TABLES: Final = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
     """CREATE TABLE epochs (
@@ -33,6 +41,7 @@ TABLES: Final = (
     """CREATE INDEX outcomes ON events (stream, version, type)
         WHERE type IN ('send_succeeded', 'send_failed', 'send_unknown', 'unknown_resolved')""",
     "CREATE INDEX resolutions ON events (stream, version) WHERE type = 'unknown_resolved'",
+    *RARE,
     """CREATE TRIGGER events_stay BEFORE UPDATE ON events
         BEGIN SELECT RAISE(ABORT, 'events are never changed'); END""",
     """CREATE TRIGGER events_remain BEFORE DELETE ON events
@@ -63,7 +72,7 @@ TABLES: Final = (
 
 STEPS: Final[Mapping[int, tuple[str, ...]]] = {
     # A salt for each body; those that are there keep the log's. A gateway of schema 1 that still runs writes on until it is fenced.
-    1: ("ALTER TABLE bodies ADD COLUMN salt BLOB NOT NULL DEFAULT x''",),
+    1: ("ALTER TABLE bodies ADD COLUMN salt BLOB NOT NULL DEFAULT x''", *RARE),
 }
 """What makes the tables of a version those of the next."""
 

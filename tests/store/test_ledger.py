@@ -8,6 +8,7 @@ import pytest
 
 from events.base import Event
 from events.peer import ChargeNote, SendFailed, SendRequested, SendSucceeded, SendUnknown, UnknownResolved
+from store import ledger
 from store.ledger import PAGE_MAX, START, Entry, Wanted
 from store.memory import MemoryLog
 from store.records import ANY, Batch, Write
@@ -166,4 +167,62 @@ async def test_the_ledger_uses_its_indexes(path: Path) -> None:
         steps = [step for step in plan if "SUBQUERY" not in step]
         assert all("INDEX" in step for step in steps), plan
         assert not any("SCAN o" in step or "TEMP B-TREE" in step for step in plan), plan
+    await log.close()
+
+
+EVERY_RARE = [
+    Wanted(kinds=("notice",)),
+    Wanted(kinds=("notice",), free=True, since=120),
+    Wanted(results=("unknown",)),
+    Wanted(results=("unknown",), kinds=("answer",)),
+    Wanted(results=("refused", "not_sent"), free=True),
+    Wanted(results=("unknown", "not_sent"), free=True, until=190),
+    Wanted(results=("not_sent",), kinds=("push",), free=True),
+]
+
+
+@pytest.mark.parametrize("wanted", EVERY_RARE)
+@pytest.mark.parametrize("size", [1, 100])
+async def test_what_is_rare_is_found_as_if_everything_was_looked_at(path: Path, wanted: Wanted, size: int) -> None:
+    """By its index, by a look at all requests, and in a log that has no such index."""
+    log = await SqliteLog.open(path, salt=SALT)
+    await log.claim(BOT, "one", 1)
+    for stream, at, event in HISTORY:
+        await log.append(Batch(account=BOT, epoch=1, at=at, writes=(Write(stream, ANY, (event,)),)))
+    memory = MemoryLog()
+    await memory.claim(BOT, "one", 1)
+    for stream, at, event in HISTORY:
+        await memory.append(Batch(account=BOT, epoch=1, at=at, writes=(Write(stream, ANY, (event,)),)))
+    expected = names(await memory.requests(wanted, START, size))
+    assert expected
+    assert names(await log.requests(wanted, START, size)) == expected
+    await log.transact(lambda connection: [connection.execute(f"DROP INDEX {n}") for n in ("unknowns", "notices")])
+    assert names(await log.requests(wanted, START, size)) == expected
+    await log.close()
+
+
+async def test_what_is_not_rare_is_looked_for_among_all_requests(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "RARE_MAX", 0)
+    log = await SqliteLog.open(path, salt=SALT)
+    await log.claim(BOT, "one", 1)
+    for stream, at, event in HISTORY:
+        await log.append(Batch(account=BOT, epoch=1, at=at, writes=(Write(stream, ANY, (event,)),)))
+    assert names(await log.requests(Wanted(results=("unknown",)))) == ["b2"]
+    await log.close()
+
+
+async def test_the_statements_take_the_indexes_of_what_is_rare(path: Path) -> None:
+    log = await SqliteLog.open(path, salt=SALT)
+    wanted = {
+        ledger.Wanted(kinds=("notice",)): ["notices"],
+        ledger.Wanted(results=("unknown",)): ["unknowns"],
+        ledger.Wanted(results=("refused",), free=True): ["unknowns", "failures"],
+        ledger.Wanted(): ["requests"],
+    }
+    for one, indexes in wanted.items():
+        types = ledger._first_types(one)
+        queries = await log.transact(lambda connection, one=one, types=types: ledger._queries(connection, one, types))  # type: ignore[misc]
+        assert [
+            next(n for n in ("notices", "unknowns", "failures", "requests") if f"BY {n} " in q) for q in queries
+        ] == indexes
     await log.close()
