@@ -1,12 +1,12 @@
 """G9 over a whole world: what could have been delivered, by one who knows everything.
 
-The oracle sits at the server. It sees each message when it arrives there, each output the moment it is committed, when the road between
-gateway and server is open, and when a share rolls; and it sends without a moment's delay, with nothing ever under way. It obeys the
-rules of delivery: token, login, window, quota, share, half a quota for remainders, a reply for each open turn, the bounds of the
-backlog, one message per push (rendered by the production code: what fits a part is no matter of opinion; when it goes is). What the
-weather takes from the gateway it takes from the oracle: a reply that was lost on its way is spent for both, a token that was refused is
-gone for both, and the outputs that such a send carried are left out of the comparison. So is what an operator takes away before either
-could send it.
+The oracle sits at the server, and is greedy: it takes every chance at once, which is nearly always the best. It sees each message when
+it arrives there, each output the moment it is committed, when the road between gateway and server is open, and when a share rolls; and
+nothing of its own is ever under way. It obeys the rules of delivery: token, login, window, quota, share, half a quota for remainders, a
+reply for each open turn, the bounds of the backlog, one message per push (rendered by the production code: what fits a part is no
+matter of opinion; when it goes is). What the weather takes from the gateway it takes from the oracle: a reply that was lost on its way
+is spent for both, a token that was refused is gone for both, and the outputs that such a send carried are left out of the comparison.
+So is what an operator takes away before either could send it.
 
     deliveries = sum over outputs of the share of their bytes that the server accepted
 
@@ -151,7 +151,8 @@ class Oracle:
                 self._peers.setdefault((server.account, flight.order.peer), Peer()).spent += 1
             return
         self._spoil(request)
-        if reply.code == -2:
+        newest = next(reversed(server.phone(flight.order.peer).tokens), "")
+        if reply.code == -2 and flight.order.token == newest:
             self._peers.setdefault((server.account, flight.order.peer), Peer()).refused = True
 
     def lost(self, server: Server, flight: Flight, request: Request) -> None:
