@@ -87,11 +87,12 @@ def _forked(deed: Callable[[], int]) -> int:
 
 
 def suites(module: str) -> Iterator[tuple[str, ...]]:
-    """The tests that meet a module's mutants, one group after the other: its own, its room's, those of the deciders and the folds."""
+    """The tests that meet a module's mutants, one group after the other: its own, its room's, those of whoever reads it."""
     own = own_file(module)
     if own:
         yield (own,)
     yield tuple(dict.fromkeys((room_of(module), "tests/events", "tests/actors")))
+    yield ("tests/agents", "tests/scripts/test_explain.py", "tests/store/test_ledger.py")
 
 
 def meet(mutants: Iterable[Mutant], jobs: int = 2) -> Iterator[Met]:
