@@ -46,7 +46,12 @@ def decode(tag: str, data: bytes) -> Event:
         return _decode_old(tag, data)
     try:
         event: Event = _decoder.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError) as error:  # a damaged row can hold anything
+    except (
+        msgspec.DecodeError,
+        UnicodeDecodeError,
+        TypeError,
+        RecursionError,
+    ) as error:  # a damaged row can hold anything
         raise _refusal(tag, error) from error
     if _TAGS[type(event)] != tag:
         raise CodecError(f"a {tag} event holds the data of a {tag_of(event)}")
@@ -62,6 +67,7 @@ def _decode_old(tag: str, data: bytes) -> Event:
         TypeError,
         ValueError,
         AttributeError,
+        RecursionError,
     ) as error:  # an old form that is not what its steps expect
         raise _refusal(tag, error) from error
 

@@ -5,6 +5,7 @@ They show corruption, and edits made after a root was published. Whoever can rew
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
@@ -21,6 +22,7 @@ Columns = tuple[int, str, int, str, int, int, str, bytes]
 """position, stream, version, type, at, epoch, cause, data"""
 
 _ROOT_PREFIX = "rl1"
+_ROOT = re.compile(rf"{_ROOT_PREFIX}:(?P<position>[0-9]{{1,19}}):(?P<digest>[0-9A-Fa-f]{{{2 * DIGEST_BYTES}}})")
 _NUMBERS = struct.Struct(">QQQQIII")
 
 
@@ -60,10 +62,9 @@ def root(position: int, heads: Mapping[str, tuple[int, bytes]] | Iterable[tuple[
 
 def parse_root(text: str) -> Root:
     """Read `rl1:POSITION:HEX`. Raises ValueError."""
-    prefix, _, rest = text.strip().partition(":")
-    position, _, digest = rest.partition(":")
-    if prefix != _ROOT_PREFIX or not position.isdecimal() or len(digest) != 2 * DIGEST_BYTES:
+    found = _ROOT.fullmatch(text.strip())
+    if not found:
         raise ValueError(
             f"{text[:100]!r} is not a root; it looks like {_ROOT_PREFIX}:POSITION:{'X' * 8}... (64 hex digits)"
         )
-    return Root(int(position), bytes.fromhex(digest))
+    return Root(int(found["position"]), bytes.fromhex(found["digest"]))

@@ -48,7 +48,7 @@ class ConnectionThread:
             raise LogClosed
         connection = self._connection
         results: list[T] = []
-        self._jobs.append(lambda: results.append(job(connection)))
+        self._jobs.append(lambda: results.append(_done(job, connection)))
         await self._thread.commit()
         return results[0]
 
@@ -70,6 +70,16 @@ class ConnectionThread:
         connection.jobs = self._jobs
         self._connection = connection
         return connection
+
+
+def _done(job: Job[T], connection: sqlite3.Connection) -> T:
+    """What a job returns. SQLite's words about a damaged file quote it, and the module that raises them takes them for UTF-8."""
+    try:
+        return job(connection)
+    except UnicodeDecodeError as error:
+        damage = sqlite3.DatabaseError("it holds bytes where text is due")
+        damage.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damage from error
 
 
 def file_uri(path: Path, mode: str) -> str:

@@ -24,6 +24,9 @@ DecodeHook = Callable[[type, Any], Any]
 NESTING_MAX = 32
 """How deep arrays and objects may lie in each other. (Our deepest request has two levels.)"""
 
+REPEATED_CHARS_MAX = 300
+"""How much a refusal repeats of a key or a value; a client could be made to read megabytes of its own otherwise."""
+
 
 class UnknownField(msgspec.Struct, frozen=True):
     """A key that a struct does not have."""
@@ -56,7 +59,7 @@ def _in_struct(raw: dict[str, Any], struct: type, path: str) -> Iterator[Unknown
         if key in known:
             yield from unknown_fields(value, known[key], f"{path}.{key}")
         else:
-            yield UnknownField(path, key, nearest(key, known))
+            yield UnknownField(path, shortened(key), nearest(key, known))
 
 
 @cache
@@ -121,7 +124,12 @@ def convert(raw: Any, kind: type[T], *, strict: bool = True) -> T:
         return msgspec.convert(raw, kind, strict=strict)
     except msgspec.ValidationError as error:
         message, path = split_path(str(error))
-        raise BadRequest(with_choices(message, kind, path), path=path) from None
+        raise BadRequest(shortened(with_choices(message, kind, path)), path=shortened(path)) from None
+
+
+def shortened(text: str) -> str:
+    """What a refusal repeats of a text that somebody else wrote."""
+    return text if len(text) <= REPEATED_CHARS_MAX else f"{text[:REPEATED_CHARS_MAX]}…"
 
 
 def split_path(message: str) -> tuple[str, str]:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from actors.access import ACCESS_WORDS
+from actors.channels.errors import BadBaseUrl
+from actors.channels.weixin.address import base_url
 from actors.channels.weixin.ids import is_person
 from actors.gateway.errors import nearest
 from actors.gateway.listen import is_loopback
@@ -31,6 +33,9 @@ DURATIONS_MS: dict[str, tuple[int, int]] = {
 
 IS_PERSON: dict[str, Callable[[str], bool]] = {"weixin": is_person}
 """What the ids of each channel's people look like."""
+
+SERVER: dict[str, Callable[[str], str]] = {"weixin": base_url}
+"""What reads the address of each channel's server, and raises BadBaseUrl."""
 
 BODIES_MS = (DAY_MS, 3_650 * DAY_MS)
 """Least and most of `retention.bodies`."""
@@ -73,6 +78,10 @@ def _account(key: str, name: str, account: AccountTable) -> Iterator[str]:
     if not _NAME.fullmatch(name):
         yield f"{key}: a name has up to 40 of a-z, 0-9, _ and -, and begins with a letter or digit"
         return
+    try:
+        SERVER[account.channel](account.base_url)
+    except BadBaseUrl as error:
+        yield f"{key}.base_url: {error}"
     for who in account.access:
         yield from _access(f"{key}.access", name, account.channel, who)
     yield from _policy(f"{key}.policy", account.policy)

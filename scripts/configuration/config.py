@@ -137,7 +137,7 @@ def parse(text: str, path: Path) -> Config:
     """The configuration in a text that lies at `path`. Raises ConfigRefused."""
     try:
         raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # ValueError: also of a number that nobody can count
         raise ConfigRefused(f"{path} is not TOML: {error}") from None
     _refuse(path, _unknown(raw))
     _refuse(path, _wrong(raw))

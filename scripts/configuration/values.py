@@ -91,7 +91,7 @@ def parse_url(value: object) -> Url:
     """Read a base URL. Raises ValueError."""
     text = value if isinstance(value, str) else ""
     parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in text):
+    if parts.port == 0 or parts.scheme not in ("http", "https") or not parts.hostname or any(c.isspace() for c in text):
         raise ValueError(f"{str(value)[:80]!r} is not a URL such as https://host or http://127.0.0.1:9000")
     if parts.username or parts.password or parts.query or parts.fragment:
         raise ValueError("a base URL has no user, query or fragment")

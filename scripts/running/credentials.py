@@ -35,7 +35,7 @@ class LoginFile:
             raise LoginRefused(f"{self.path} cannot be read: {error.strerror}") from None
         try:
             return msgspec.json.decode(data, type=Credentials)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise LoginRefused(f"{self.path} is no login ({error}); log in again: replyledger login") from None
 
     def write(self, credentials: Credentials) -> None:

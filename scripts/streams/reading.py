@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Protocol
+
+import msgspec
 
 from scripts.streams.lines import Entry, LineError, entries, records
 from scripts.streams.turns import AgentTurn, Problems, StreamResult
@@ -31,8 +33,20 @@ def read_stream(lines: Iterable[bytes], reader: Reader) -> StreamResult:
         except LineError as error:
             problems.add(number, str(error))
             continue
-        turns.extend(turn for turn in map(reader.take, found) if turn is not None)
+        turns.extend(_taken(found, reader, number, problems))
     last = reader.cut_off()
     if last is not None:
         turns.append(last)
     return StreamResult(tuple(turns), problems.found(), complete=last is None)
+
+
+def _taken(found: Iterable[Entry], reader: Reader, number: int, problems: Problems) -> Iterator[AgentTurn]:
+    """The turns that these entries end. What is JSON may still hold a number that nobody can count, or nest too deeply."""
+    for entry in found:
+        try:
+            turn = reader.take(entry)
+        except (msgspec.DecodeError, RecursionError):
+            problems.add(number, "a value in it cannot be read")
+            continue
+        if turn is not None:
+            yield turn

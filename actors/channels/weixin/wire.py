@@ -21,6 +21,7 @@ from actors.channels.weixin.shapes import (
     UpdatesReply,
 )
 from actors.ports import Accepted, LoginGone, Outcome, Refused, Unknown
+from actors.text.clean import clean
 from events.base import Millis
 
 LOGIN_GONE = -14
@@ -137,9 +138,14 @@ def loads(body: bytes) -> dict[str, object] | None:
 
 def _loads_leniently(body: bytes) -> object:
     try:
-        return json.loads(body.decode("utf-8-sig", "replace"))
+        return json.loads(body.decode("utf-8-sig", "replace"), object_pairs_hook=_object)
     except _UNREADABLE:
         return None
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Half a character in the name of a field is fatal to whoever looks for fields; those in values are cleaned where they are used."""
+    return {clean(name): value for name, value in pairs}
 
 
 def _trouble(status: int, body: bytes) -> Trouble | None:

@@ -104,6 +104,7 @@ def test_what_an_answer_to_a_send_proves(status: int, body: dict[str, Any] | byt
             (({"seq": 1}, {"seq": 2}), 3, "c", 35_000),
         ),
         (b'\xef\xbb\xbf{"get_updates_buf":"c"}', ((), 0, "c", 35_000)),
+        (b'{"ret\\ud800":1,"msgs":[{"a\\udc00":1}]}', (({"a\ufffd": 1},), 0, "", 35_000)),
         (b'{"msgs":[{"a":"\\ud83d"},{"b":"\xff"}]}', (({"a": "\ud83d"}, {"b": "�"}), 0, "", 35_000)),
     ],
 )
