@@ -89,6 +89,16 @@ REFUSED = [
     ("[accounts.main]", "accounts.main: Object missing required field `channel`"),
     ("[accounts.main]\nchannel = 'weixn'", "accounts.main.channel: Invalid enum value 'weixn'; it is one of weixin"),
     ("[accounts.'Ma in']\nchannel = 'weixin'", "accounts.Ma in: a name has up to 40"),
+    ("[accounts.'../x']\nchannel = 'weixin'", "accounts.../x: a name has up to 40"),
+    ("[accounts.'a/b']\nchannel = 'weixin'", "accounts.a/b: a name has up to 40"),
+    ("[accounts.'..']\nchannel = 'weixin'", "accounts...: a name has up to 40"),
+    ("[accounts.'a\\u0000']\nchannel = 'weixin'".replace("'", '"', 2), ": a name has up to 40"),
+    (MAIN + "base_url = 'https://h:99999'", "accounts.main.base_url: Port out of range"),
+    (
+        MAIN + "base_url = 'https://evil.example%2f.weixin.qq.com'",
+        "accounts.main.base_url: the server's address must be",
+    ),
+    ("a = " + "9" * 5_000, "is not TOML: "),
     (MAIN + "base_url = 'http://ilinkai.weixin.qq.com'", "accounts.main.base_url: plain http would show"),
     (MAIN + "access = ['a b']", "accounts.main.access: the peer in"),
     (

@@ -60,6 +60,22 @@ def test_files_are_private_and_whole(tmp_path: Path) -> None:
     assert (tmp_path / "a").stat().st_mode & 0o777 == 0o700
 
 
+def test_what_a_link_points_to_is_left_alone(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_bytes(b"another's")
+    elsewhere.chmod(0o644)
+    for target in (elsewhere, tmp_path / "nothing"):
+        link = tmp_path / "login.json"
+        link.symlink_to(target)
+        files.write_private(link, b"secret")
+        assert not link.is_symlink()
+        assert link.read_bytes() == b"secret"
+        assert link.stat().st_mode & 0o777 == 0o600
+        link.unlink()
+    assert elsewhere.read_bytes() == b"another's"
+    assert not (tmp_path / "nothing").exists()
+
+
 def test_turns_left_within_one_instant_keep_their_order(tmp_path: Path) -> None:
     for number in range(20):
         spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id=f"t{number}", text="x"))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -82,6 +84,30 @@ async def test_a_body_is_read_up_to_its_limit(server: Server, calls: Calls, monk
     assert len((await calls.post("a", b"{}", timeout_ms=2_000)).body) == 1_000
     with pytest.raises(BodyTooLarge):
         await calls.post("a", b"{}", timeout_ms=2_000)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+async def test_a_little_that_inflates_to_much_is_refused_before_it_has(
+    server: Server, calls: Calls, coding: str
+) -> None:
+    squeezer = zlib.compressobj(9, wbits=31 if coding == "gzip" else 15)
+    zeros = bytes(1 << 20)
+    bomb = b"".join([*(squeezer.compress(zeros) for _ in range(256)), squeezer.flush()])
+    assert len(bomb) < 400_000
+    server.says("a", Say(bomb, headers={"Content-Encoding": coding}))
+    tracemalloc.start()
+    try:
+        with pytest.raises(BodyTooLarge):
+            await calls.post("a", b"{}", timeout_ms=20_000)
+        assert tracemalloc.get_traced_memory()[1] < 6 * module.BODY_BYTES_MAX
+    finally:
+        tracemalloc.stop()
+
+
+async def test_a_head_without_end_is_a_network_error(server: Server, calls: Calls) -> None:
+    server.says("a", Say(headers={f"X-{number}": "x" * 8_000 for number in range(500)}))
+    with pytest.raises(NETWORK_ERRORS):
+        await calls.post("a", b"{}", timeout_ms=5_000)
 
 
 @pytest.mark.parametrize("say", [Say(headers_after=asyncio.Event()), Say(b"{}", body_after=asyncio.Event())])
