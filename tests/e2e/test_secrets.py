@@ -84,6 +84,7 @@ def test_a_whole_run_tells_no_secret(tmp_path: Path, log_format: str, level: str
         with pytest.raises(InvalidStatus), connect(wait_at, proxy=None):
             pass
         said += process_list()
+        said += crashed_with_a_spool(stage, env)
         stage.clock.advance(MINUTE)
 
         said.append(ask(gateway.url, "GET", "/metrics", **bearer).body)
@@ -126,6 +127,21 @@ def logged_in_anew(stage: Stage, env: dict[str, str]) -> list[str]:
     assert kept["token"] != stage.login.token
     eventually(lambda: (a := gateway.ready()) is not None and a.status == 200)
     return ["".join(login.out), login.err]
+
+
+def crashed_with_a_spool(stage: Stage, env: dict[str, str]) -> list[str]:
+    """What is said of a gateway that was killed within a send, of turns that were left meanwhile, and of its next start."""
+    gateway = stage.gateway
+    stage.phones.faults(where="send", kind="cut_after")
+    stage.phones.post("say", text=ASKED, user=stage.login.user_id, message={"context_token": CONTEXT + "-3"})
+    gateway.child.kill()
+    left = []
+    for to in (stage.owner().address, "weixin:main:nobody@im.wechat"):
+        left.append(gateway.run("send", "--json", "-t", to, "--spool", "-", stdin=PUSHED.encode(), **env))
+        assert left[-1].code == 75, left[-1]
+    gateway.start(**env)
+    eventually(lambda: "was set aside" in gateway.child.err)
+    return [ended.out + ended.err for ended in left]
 
 
 def process_list() -> list[str]:
