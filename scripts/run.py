@@ -46,7 +46,16 @@ def run(ctx: typer.Context) -> None:
     config = load(given.config)
     level = "warning" if given.quiet else "debug" if given.verbose else config.log_level
     logs.set_up(config.log_format, level)
+    _leave_no_core()
     _end(asyncio.run(serve(config, given, printer)))
+
+
+def _leave_no_core() -> None:
+    """A core file would hold every text and token of its moment, for whoever may read the folder where it lands."""
+    if os.name == "posix":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _end(code: ExitCode) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import sqlite3
@@ -200,6 +201,21 @@ def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
         gateway.verb("audit", "--head")
         look()
     assert {".backup", ".json", "spool", "accounts"} <= seen, seen
+
+
+def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))  # what a tester allows is inherited
+    try:
+        with stage_in(tmp_path) as stage:
+            limits = Path(f"/proc/{stage.gateway.child.process.pid}/limits").read_text(encoding="ascii")
+            (core,) = [line.split() for line in limits.splitlines() if line.startswith("Max core file size")]
+            assert core[4] == "0", core
+            stage.gateway.child.signal(signal.SIGABRT)
+            assert stage.gateway.child.exited() == -signal.SIGABRT
+            assert [p for p in tmp_path.rglob("core*") if p.is_file()] == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
 def test_a_login_that_others_can_read_is_said(tmp_path: Path) -> None:
