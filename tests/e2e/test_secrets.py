@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from tests.e2e.asking import ask
 from tests.e2e.gateway import Gateway
 from tests.e2e.hand import Hand
-from tests.e2e.phones import MINUTE, Login
+from tests.e2e.phones import MINUTE, Login, Phones
 from tests.e2e.processes import Child, eventually
 from tests.e2e.stage import Stage, stage_in
 
@@ -225,6 +225,42 @@ def test_a_login_that_others_can_read_is_said(tmp_path: Path) -> None:
         ended = stage.gateway.run("doctor")
         assert "main.json" in ended.out + ended.err
         assert Login().token not in ended.out + ended.err
+
+
+# --- servers that a server names ----------------------------------------------------------------------------------------
+
+ELSEWHERE = (
+    "evil.example",
+    "evil.example%2f.weixin.qq.com",
+    "169.254.169.254",
+    "127.0.0.1:9@evil.example",
+    "sz.weixin.qq.com/..",
+)
+
+
+@pytest.mark.parametrize("host", ELSEWHERE)
+def test_a_login_follows_no_server_elsewhere(offline: Gateway, phones: Phones, host: str) -> None:
+    offline.account["base_url"] = phones.url
+    offline.write()
+    kept = (offline.state / "accounts" / "main.json").read_bytes()
+    login = Child(
+        "login", ["scripts", "login", "weixin", "-a", "main", "--config", str(offline.config)], offline.folder
+    )
+    offline.children.append(login)
+    eventually(lambda: "Scan the code" in login.err)
+    phones.post("qr/redirect", host=host)
+    assert login.exited() == 1, login.err
+    assert "server" in login.err
+    assert "Traceback" not in login.err
+    assert (offline.state / "accounts" / "main.json").read_bytes() == kept
+
+
+@pytest.fixture
+def phones(tmp_path: Path) -> Iterator[Phones]:
+    """A Weixin server alone."""
+    found = Phones(tmp_path, None, Login())
+    yield found
+    found.child.end()
 
 
 # --- listeners --------------------------------------------------------------------------------------------------------
