@@ -116,7 +116,9 @@ def _unknown(verb: str) -> str:
 
 
 def _complain(message: str) -> None:
-    sys.stderr.write(f"replyledger: {message}\n")
+    from scripts.printing import plain
+
+    sys.stderr.write(f"replyledger: {plain(message)}\n")  # it may repeat what strangers wrote
 
 
 if __name__ == "__main__":

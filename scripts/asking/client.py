@@ -75,7 +75,7 @@ class Client:
             if status in (200, 202) or (path == "/ready" and status == 503):
                 return msgspec.json.decode(answer, type=kind)
             refusal = msgspec.json.decode(answer, type=Refused).error
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise NotRunning(f"what answers at {self.where} is not a gateway of this version (HTTP {status})") from None
         raise self._refused(status, refusal)
 

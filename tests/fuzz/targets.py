@@ -30,6 +30,7 @@ TARGETS: dict[str, Target] = {
     "hosts": Target(wires.hosts),
     "agent_frame": Target(wires.agent_frame),
     "http_request": Target(wires.http_request),
+    "client_answer": Target(wires.client_answer),
     "configuration": Target(files.configuration),
     "spool": Target(files.spooled),
     "logins": Target(files.logins),

@@ -15,12 +15,14 @@ from yarl import URL
 from actors.channels.ahead import dated_ms
 from actors.channels.errors import BadBaseUrl
 from actors.channels.weixin import address, inbound, login, wire
-from actors.gateway import routes
+from actors.gateway import routes, views
 from actors.gateway.agent_wire import AgentFrame, Ending, Error, encode, read_frame, token_in
 from actors.gateway.errors import GatewayError
 from actors.gateway.http import _query_of
 from actors.ports import Accepted, LoginGone, Refused, Unknown
 from actors.text.clean import clean
+from scripts.asking.client import Client
+from scripts.exits import Stop
 from store.records import TEXT_BYTES_MAX
 
 STATUSES = (200, 204, 302, 400, 403, 502)
@@ -189,6 +191,39 @@ def http_request(data: bytes) -> None:
             plain(order)
         elif isinstance(order, str):
             order.encode()
+
+
+class Stranger(Client):
+    """Something that answers in the gateway's place."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__("127.0.0.1", 1, None)
+        self._said = status, body
+
+    def _exchange(self, method: str, path: str, body: bytes | None, timeout_ms: int) -> tuple[int, bytes]:
+        return self._said
+
+
+ANSWERS = (
+    views.TurnAccepted,
+    views.Receipt,
+    views.PeerView,
+    views.AccountView,
+    views.LedgerPage,
+    views.ReadyView,
+    views.HealthView,
+)
+
+
+def client_answer(data: bytes) -> None:
+    """`STATUS`, a line break, a body, to the command line: an answer, or an end with a code and words that a terminal can show."""
+    first, _, body = data.partition(b"\n")
+    status = int(first) if first.isdigit() and len(first) < 4 else 200
+    for kind in ANSWERS:
+        try:
+            plain(Stranger(status, body).get(kind, "/v1/x"))
+        except Stop as end:
+            json.dumps(str(end), ensure_ascii=False).encode()
 
 
 def finish(coroutine: Coroutine[Any, Any, object]) -> object:

@@ -90,6 +90,14 @@ async def test_configuration_refused_is_78(lonely: Console) -> None:
     assert "config example" in ended.err
 
 
+async def test_a_complaint_cannot_command_the_terminal(lonely: Console) -> None:
+    odd = lonely.folder / "\x1b]0;title\x07\u202eodd"
+    ended = await lonely.run("status", "--config", str(odd))
+    assert ended.code == 78
+    assert "\ufffd]0;title" in ended.err
+    assert not {"\x1b", "\x07", "\u202e"} & set(ended.err)
+
+
 async def test_a_missing_secret_is_78_and_named(lonely: Console) -> None:
     del lonely.env["RL_TOKEN"]
     for verb in (["status"], ["config", "check"]):
