@@ -287,9 +287,9 @@ def _tokens(request: Request) -> list[str]:
     for header in request.headers.get_all("Authorization"):
         scheme, _, token = header.partition(" ")
         given.append(token.strip() if scheme.lower() == "bearer" else "")
-    query = request.path.partition("?")[2]
-    for part in query.split("&"):
+    parts = request.path.partition("?")[2].split("&")
+    for at, part in enumerate(parts):
         name, _, value = part.partition("=")
         if name == "token":
-            given += [value, unquote(value), query[query.index("token=") + 6 :]]
+            given += [value, unquote(value), "&".join([value, *parts[at + 1 :]])]
     return given

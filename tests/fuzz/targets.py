@@ -29,6 +29,7 @@ TARGETS: dict[str, Target] = {
     "ilink_login": Target(wires.qr),
     "hosts": Target(wires.hosts),
     "agent_frame": Target(wires.agent_frame),
+    "agent_request": Target(wires.agent_request),
     "http_request": Target(wires.http_request),
     "client_answer": Target(wires.client_answer),
     "configuration": Target(files.configuration),

@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import unquote
 
 import msgspec
+from websockets.datastructures import Headers
+from websockets.http11 import Request
 from yarl import URL
 
 from actors.channels.ahead import dated_ms
@@ -17,6 +19,8 @@ from actors.channels.errors import BadBaseUrl
 from actors.channels.weixin import address, inbound, login, wire
 from actors.gateway import routes, views
 from actors.gateway.agent_wire import AgentFrame, Ending, Error, encode, read_frame, token_in
+from actors.gateway.agents import _tokens
+from actors.gateway.callers import is_token
 from actors.gateway.errors import GatewayError
 from actors.gateway.http import _query_of
 from actors.ports import Accepted, LoginGone, Refused, Unknown
@@ -150,6 +154,16 @@ def agent_frame(data: bytes) -> None:
     again = read_frame(msgspec.json.encode(found).decode())
     assert again == found, (found, again)
     assert isinstance(found, AgentFrame)
+
+
+def agent_request(data: bytes) -> None:
+    """`PATH`, a line break, an Authorization header: a request of a WebSocket has tokens that can be compared, or none."""
+    path, _, header = data.decode("ascii", "surrogateescape").partition("\n")
+    headers = Headers()
+    for line in filter(str.isprintable, header.split("\n")[:5]):  # the library refuses the rest
+        headers["Authorization"] = line
+    for token in _tokens(Request(path, headers)):
+        assert not is_token(token, "the right one") or "the right one" in unquote(path) + header
 
 
 class Deaf:

@@ -155,6 +155,9 @@ def basic(token: str) -> dict[str, Any]:
         ("?x=y&token=plain%2Dtoken", {}, 101),
         ("?token=plain-toke", {}, 401),
         ("?token=", {}, 401),
+        ("?token", {}, 401),
+        ("?token&token=plain-token", {}, 101),
+        ("?xtoken=plain-token", {}, 101),  # none: its first frame has to prove it
         ("", {}, 101),  # its first frame has to prove it
     ],
 )
