@@ -47,7 +47,7 @@ from events.peer_shapes import FORMER_KEPT, Message, OpenRequest, OpenTurn, Peer
 
 __all__ = ["FOLDS", "FOLD_VERSION", "Message", "OpenRequest", "OpenTurn", "PeerState", "Token", "evolve"]
 
-FOLD_VERSION = 3
+FOLD_VERSION = 4
 """Raised whenever the fold changes; a snapshot of another version is ignored."""
 
 _to = msgspec.structs.replace

@@ -24,6 +24,7 @@ class Charge(Part, frozen=True, kw_only=True):
     settled_at: Millis | None = None  # None while open; an unknown settles when its bytes can no longer arrive
     window: int = 0  # number of the window it counts against
     remainder: bool = False  # it carried the rest of an answer to an earlier message
+    carried: bool = False  # it was asked for in an earlier window than the one it counts against
 
 
 class Window(Part, frozen=True, kw_only=True):
@@ -50,7 +51,9 @@ def carry(charges: tuple[Charge, ...], window: int, not_before: Millis) -> tuple
     the earliest instant at which the server can have received the message."""
     return tuple(
         [
-            msgspec.structs.replace(c, window=window) if c.settled_at is None or c.settled_at >= not_before else c
+            msgspec.structs.replace(c, window=window, carried=True)
+            if c.settled_at is None or c.settled_at >= not_before
+            else c
             for c in charges
         ]
     )
@@ -91,6 +94,11 @@ def prune_within(charges: tuple[Charge, ...], window: int, at: Millis) -> tuple[
 def spent(charges: tuple[Charge, ...], window: int) -> int:
     """Replies that count against a window."""
     return sum(1 for c in charges if c.window == window)
+
+
+def fresh(charges: tuple[Charge, ...], window: int, policy: Policy) -> int:
+    """Replies that a window had when it opened: its quota without what was carried into it."""
+    return max(0, policy.quota_replies - sum(1 for c in charges if c.window == window and c.carried))
 
 
 def quota_left(charges: tuple[Charge, ...], window: Window | None, policy: Policy) -> int:

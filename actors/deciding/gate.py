@@ -88,7 +88,7 @@ def limit_block(state: PeerState, view: BotView, name: LaneName, now: Millis) ->
         return Block("quota_spent")
     match name:
         case "remainders":
-            return _half_block(state, policy)
+            return _half_block(state, policy, left)
         case "answers":
             return None
         case "notices":
@@ -158,10 +158,13 @@ def _has(state: PeerState, view: BotView, name: LaneName, now: Millis) -> bool:
     return bool(of_lane(state, name))
 
 
-def _half_block(state: PeerState, policy: Policy) -> Block | None:
-    """Remainders leave half of a quota to new answers."""
-    used = sum(1 for c in state.charges if c.remainder and c.window == state.window_number)
-    return Block("reserved_for_answers") if used >= max(1, policy.quota_replies // 2) else None
+def _half_block(state: PeerState, policy: Policy, left: int) -> Block | None:
+    """Remainders leave to new answers half of what the window had when it opened, and the last reply if one is to come."""
+    used = sum(1 for c in state.charges if c.remainder and not c.carried and c.window == state.window_number)
+    half = quota.fresh(state.charges, state.window_number, policy) // 2
+    expected = state.open_turns > 0 or bool(unheld(state, "answers"))
+    last = left == 1 and expected and policy.quota_replies > 1
+    return Block("reserved_for_answers") if last or used >= max(1, half) else None
 
 
 def _push_block(state: PeerState, policy: Policy, left: int, now: Millis) -> Block | None:

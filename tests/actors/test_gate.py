@@ -220,6 +220,26 @@ def test_remainders_use_half_of_a_quota_rounded_down_but_one(quota: int, spent: 
     assert sent == spent
 
 
+@pytest.mark.parametrize(("carried", "spent"), [(0, 5), (1, 4), (4, 3), (5, 2), (8, 1), (9, 0)])
+def test_remainders_leave_half_of_what_was_not_carried(carried: int, spent: int) -> None:
+    """A person writes while the last parts of a long answer are under way: what counts in both windows is nobody's to share, and
+    the very last reply is for the new answer."""
+    peer = OnePeer(policy=Policy(part_bytes=64, answer_parts=100))
+    peer.message()
+    peer.finish("a" * 64 * 50)
+    for _ in range(10):
+        peer.wait(SECOND).ok()
+    peer.wait(SECOND).message("and this?", not_before=NOON + (11 - carried) * SECOND)
+    sent = 0
+    while peer.state.request is not None:
+        sent += 1
+        assert peer.requests[-1].remainder
+        peer.ok()
+    assert sent == spent
+    peer.finish("short")
+    assert peer.said[-1] == "short"
+
+
 def test_due_at_is_the_earliest_of_age_roll_notice_and_remainder() -> None:
     peer = OnePeer(policy=Policy(notice_after_ms=30_000)).see(agents=0)
     peer.message()

@@ -89,8 +89,8 @@ class Liveness:
         free = [o for o in state.answers if o.held != window]
         if any(o.window >= window for o in free):
             return "an answer"
-        half = max(1, policy.quota_replies // 2)
-        if free and (not enforced or recount.remainders() < half):
+        last = left == 1 and state.open_turns > 0 and policy.quota_replies > 1
+        if free and (not enforced or (recount.remainders() < recount.half(policy) and not last)):
             return "a remainder"
         if state.queue and (
             not enforced or (recount.shared(policy, now) < policy.share_replies and left > state.open_turns)

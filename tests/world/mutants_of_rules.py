@@ -47,7 +47,7 @@ def lanes_turned_round() -> Planted:
 
 def remainders_take_all() -> Planted:
     """Remainders leave nothing to new answers."""
-    return patched((gate, "_half_block", lambda _state, _policy: None))
+    return patched((gate, "_half_block", lambda _state, _policy, _left: None))
 
 
 def pause_ignored() -> Planted:

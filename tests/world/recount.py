@@ -60,15 +60,23 @@ class Recount:
 
     def spent(self) -> int:
         """Replies spent of the current window."""
-        return sum(1 for r in self.requests.values() if not r.free and r.window == self.windows)
+        return len(self._current())
+
+    def _current(self) -> list[Counted]:
+        return [r for r in self.requests.values() if not r.free and r.window == self.windows]
 
     def carried(self) -> int:
         """Replies that were charged to a later window than theirs."""
         return sum(1 for r in self.requests.values() if r.carried and not r.free)
 
     def remainders(self) -> int:
-        """Those of them that carried the rest of an earlier answer."""
-        return sum(1 for r in self.requests.values() if not r.free and r.window == self.windows and r.remainder)
+        """Those asked for in it that carried the rest of an earlier answer."""
+        return sum(1 for r in self._current() if r.remainder and not r.carried)
+
+    def half(self, policy: Policy) -> int:
+        """What remainders may use of the current window: half of what was not carried into it, and no less than one."""
+        fresh = policy.quota_replies - sum(1 for r in self._current() if r.carried)
+        return max(1, fresh // 2)
 
     def shared(self, policy: Policy, now: int) -> int:
         """Pushes whose charge still runs."""

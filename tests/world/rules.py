@@ -60,8 +60,8 @@ class Rules:
             self.fail("G1", f"slot {slot} of {policy.quota_replies}, share {share} of {policy.share_replies}")
         if not recount.open(event.login, policy, row.at):
             self.fail("G1", "no window is open")
-        if event.remainder and recount.remainders() >= max(1, policy.quota_replies // 2):
-            self.fail("G1", f"remainder {recount.remainders() + 1} of half of {policy.quota_replies} replies")
+        if event.remainder and recount.remainders() >= recount.half(policy):
+            self.fail("G1", f"remainder {recount.remainders() + 1} of {recount.half(policy)}")
         self._reserve(event, state, policy.quota_replies - slot)
 
     def _reserve(self, event: SendRequested, state: PeerState, left: int) -> None:
