@@ -41,6 +41,7 @@ class SqliteCore:
         self._cache = Cache()
         self._free_bytes = free_bytes
         self._failed = ""
+        self._unclean = True  # whether the WAL may hold erased text; an earlier process may have left some
 
     def append(self, batch: Batch) -> Appended:
         """Put one batch into the log. Raises AppendRefused or LogFailed."""
@@ -79,9 +80,14 @@ class SqliteCore:
                 return gone
 
     def checkpoint(self) -> bool:
-        """Move the WAL into the database and empty it, so that erased text is in no file. False while a reader holds it."""
-        (busy, _, _) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not busy
+        """Move the WAL into the database and empty it, so that erased text is in no file. False while a reader holds it.
+
+        Does nothing where nothing was erased: it keeps every writer out meanwhile, also a successor of a process that is stopped in it.
+        """
+        if self._unclean:
+            (busy, _, _) = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            self._unclean = bool(busy)
+        return not self._unclean
 
     def transact(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """Run a change of the caches in a transaction of its own."""
@@ -155,6 +161,7 @@ class SqliteCore:
         return outcomes
 
     def _insert(self, admitted: Sequence[Admitted], facts: Facts) -> None:
+        self._unclean = self._unclean or any(_takes_away(a.prepared.batch) for a in admitted)
         insert(self.connection, admitted)
         # Void if the commit fails: then the log takes no more anyway.
         self._cache.learn(facts)
@@ -183,6 +190,10 @@ class SqliteCore:
         old = [(account, source, key) for key, at in page if at < before]
         self.connection.executemany("DELETE FROM keys WHERE account = ? AND source = ? AND key = ?", old)
         return len(old), page[-1][0] if len(page) == PAGE_ROWS_MAX else ""
+
+
+def _takes_away(batch: Batch) -> bool:
+    return bool(batch.erase or batch.forget or batch.unkey)
 
 
 def started(claim: Claim, start: Start) -> Batch:

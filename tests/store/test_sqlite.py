@@ -276,6 +276,19 @@ async def test_erased_text_is_in_no_file(path: Path, log: SqliteLog) -> None:
     assert any(b"kept-text-" in p.read_bytes() for p in path.parent.iterdir())
 
 
+async def test_where_nothing_was_erased_nobody_is_kept_out_for_a_clean_up(path: Path, log: SqliteLog) -> None:
+    """A process that is stopped in it would keep its successor from claiming the account (the demo found it)."""
+    wal = path.with_name("log.db-wal")
+    assert await log.checkpoint()  # an earlier process may have left something
+    assert wal.stat().st_size == 0
+    await log.append(batch(write()))
+    assert await log.checkpoint()
+    assert wal.stat().st_size > 0
+    await log.append(batch(write(), erase=("whatever",)))
+    assert await log.checkpoint()
+    assert wal.stat().st_size == 0
+
+
 async def test_a_checkpoint_says_when_a_reader_holds_it(path: Path, log: SqliteLog) -> None:
     await log._writes.run(lambda c: c.execute("PRAGMA busy_timeout = 20").fetchone())
     reader = sqlite3.connect(path, isolation_level=None)
