@@ -81,13 +81,19 @@ class SqliteReader:
         """All events after a position up to `until` (0 = the end), in pages."""
         while found := await self._ask(queries.page, after, until, min(size, PAGE_ROWS_MAX)):
             yield found
-            after = found[-1].position
+            after = self._onward(after, found[-1].position)
 
     async def rows(self, after: int = 0, size: int = 5000) -> AsyncIterator[tuple[Row, ...]]:
         """The same, undecoded."""
         while found := await self._ask(queries.row_page, after, min(size, PAGE_ROWS_MAX)):
             yield found
-            after = found[-1].position
+            after = self._onward(after, found[-1].position)
+
+    def _onward(self, after: int, last: int) -> int:
+        """Where the next page begins. In a damaged file SQLite may give the same row again, for ever. Raises LogDamaged."""
+        if last <= after:
+            raise LogDamaged(str(self.path), f"position {last} comes after {after}")
+        return last
 
     async def position(self) -> int:
         """The last position, 0 when empty."""

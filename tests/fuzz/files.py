@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import shutil
 import sqlite3
 import tempfile
 from functools import cache
@@ -52,7 +54,9 @@ def configuration(data: bytes) -> None:
 @cache
 def _folder() -> Path:
     """Where files are put for their readers, for as long as the process lives."""
-    return Path(tempfile.mkdtemp(prefix="replyledger-fuzz-"))
+    folder = tempfile.mkdtemp(prefix="replyledger-fuzz-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
 
 
 def spooled(data: bytes) -> None:

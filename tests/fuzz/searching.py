@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import platform
 import random
 import subprocess
@@ -83,7 +84,8 @@ def guided(name: str, seconds: int, keep: Path | None = None) -> tuple[Fault | N
         for path in (found, artifacts):
             path.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, "-m", "tests.fuzz.guided", name, str(found), str(artifacts), str(seconds)]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False)
+        env = os.environ | {"TMPDIR": folder}  # libFuzzer ends a process without cleaning up
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, errors="replace", check=False)
         words = done.stderr.strip()[-2_000:]
         left = sorted(artifacts.iterdir())
         if left:
