@@ -21,6 +21,7 @@ from actors.gateway.errors import (
     BadRequest,
     Busy,
     GatewayError,
+    KeysApart,
     NeverFits,
     Partly,
     Stopping,
@@ -40,6 +41,10 @@ from events.streams import delivery_id, fingerprint
 from store.errors import DuplicateKey, Fenced, LogBusy, LogClosed, TextTooLarge
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
+
+LOOKS_MAX = 8
+"""How often a turn whose append found a key taken is looked for again, besides once for each of its peers. Somebody else's append
+shows itself at the first look."""
 
 
 class Accepted:
@@ -65,14 +70,18 @@ class Acceptance:
     async def accept(self, offer: TurnOffer, agent: str = "") -> Accepted:
         """Accept a turn, durably, from an agent or, without one, over HTTP. Raises the refusals of `Gateway.accept_turn`."""
         turn_id = offer.turn_id or f"api-{self._scheduler.ids.token(8)}"
+        looks = 0
         while True:
             known = await self._log.key("turn", turn_id)
             try:
                 if known:
                     return await self._again(turn_id, offer, known, agent)
                 return await self._first(turn_id, offer)
-            except DuplicateKey:
-                continue  # somebody offered the same turn at the same moment: look what became of it
+            except DuplicateKey as taken:
+                # Somebody offered the same turn at the same moment: look what became of it.
+                looks += 1
+                if looks >= LOOKS_MAX + (len(_kept(known).streams) if known else 0):
+                    raise KeysApart(turn_id) from taken
 
     async def rehearse(self, offer: TurnOffer) -> tuple[tuple[Place, Decision], ...]:
         """The decision that each peer would take now, one without events where it has the turn already. Nothing is accepted;

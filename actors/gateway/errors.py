@@ -23,6 +23,7 @@ GatewayError
 └── NotNow               503  the same again in a moment, or once the gateway runs again
     ├── Unavailable           nothing was accepted
     │   ├── Busy
+    │   ├── KeysApart
     │   └── Stopping
     ├── Partly                some of a session's peers have it
     └── LogLost               whether it was accepted is unknown
@@ -195,6 +196,19 @@ class Busy(Unavailable):
     """The gateway is busy; nothing was accepted, try again in a moment."""
 
     code = "busy"
+
+
+class KeysApart(Unavailable):
+    """The log's keys contradict each other about this turn; nothing was accepted. `replyledger audit --verify` says what is damaged."""
+
+    code = "keys_apart"
+
+    def __init__(self, turn_id: str = "") -> None:
+        said = (
+            f"the log has a delivery of turn {turn_id} but no such turn: its keys are damaged, and nothing was accepted"
+        )
+        super().__init__(f"{said}; run `replyledger audit --verify`, which says what is missing" if turn_id else None)
+        self.facts = {"turn_id": turn_id} if turn_id else {}
 
 
 class Stopping(Unavailable):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from actors.gateway.api import BindOrder, EraseOrder, TurnOffer
 from actors.gateway.errors import (
     BadRequest,
     Busy,
+    KeysApart,
     NeverFits,
     Partly,
     TooLarge,
@@ -30,7 +32,7 @@ from store.errors import LogBusy, LogUnreadable
 from store.log import Log
 from store.records import TEXT_BYTES_MAX
 from store.sqlite import SqliteLog
-from tests.gateway.stage import ANN, BEN, Stage
+from tests.gateway.stage import ANN, BEN, NOON, PATIENCE_S, Stage
 from tests.store.test_migration import DUMP
 
 Stages = Callable[..., Stage]
@@ -151,6 +153,31 @@ async def test_turns_of_schema_1_are_still_the_same_turns(tmp_path: Path, stages
     assert line.texts == []
     await stage.close()
     await log.close()
+
+
+@pytest.mark.parametrize("text", ["one", "two"])
+async def test_a_turn_whose_key_was_lost_is_refused_and_not_looked_for_for_ever(
+    tmp_path: Path, stages: Stages, text: str
+) -> None:
+    path = tmp_path / "log.db"
+    log = await SqliteLog.open(path, salt=b"salt of this test", at=NOON)
+    async with contextlib.AsyncExitStack() as closing:
+        closing.push_async_callback(log.close)
+        stage = stages(log)
+        closing.push_async_callback(stage.close)
+        line = await stage.account()
+        await line.hear("hello")
+        await stage.final(await stage.send("one", turn_id="t1"))
+        with contextlib.closing(sqlite3.connect(path)) as damage, damage:
+            assert damage.execute("DELETE FROM keys WHERE source = 'turn' AND key = 't1'").rowcount == 1
+        async with asyncio.timeout(PATIENCE_S):
+            with pytest.raises(
+                KeysApart, match=r"turn t1 .*nothing was accepted; run `replyledger audit --verify`"
+            ) as told:
+                await stage.offer(text, turn_id="t1")
+        assert (told.value.status, told.value.code, told.value.facts) == (503, "keys_apart", {"turn_id": "t1"})
+        await stage.send("another turn is taken", turn_id="t2")
+        assert len(await stage.events(TurnCompleted)) == 2
 
 
 async def test_a_repetition_after_rebinding_goes_to_the_peers_of_the_first_time(stage: Stage) -> None:

@@ -60,6 +60,7 @@ def _http(status: str, body: bytes) -> bytes:
         ),
         (_http("409 No", b'{"error":{"code":"turn_conflict","message":"no"}}'), Failed, "no"),
         (_http("503 No", b'{"error":{"code":"busy","message":"no"}}'), Failed, "no"),
+        (_http("503 No", b'{"error":{"code":"keys_apart","message":"no","turn_id":"t1"}}'), Failed, "no"),
         (_http("503 No", b'{"error":{"code":"stopping","message":"no"}}'), NotRunning, "no"),
     ],
 )
