@@ -23,7 +23,7 @@ from scripts.asking.asker import Offline, asker
 from scripts.asking.client import Asker, path_of
 from scripts.asking.sources import Addressed, Format, Source
 from scripts.configuration import config
-from scripts.exits import ExitCode, Misused, NotRunning
+from scripts.exits import ExitCode, NotRunning
 from scripts.options import Options
 from scripts.printing import Printer
 from scripts.verbs import start, verb
@@ -91,8 +91,6 @@ def send(
     Exit code 0: confirmed by the channel. 75: accepted, and waiting. 1: failed, dropped, skipped or unknown.
     """
     given, printer = start(ctx)
-    if turn_id == "":
-        raise Misused("--turn-id is empty; is a variable unset? Leave it out to get a new id")
     source = Source(text=text, file=file, format=from_)
     addressed = Addressed(
         to=to, session=session, turn_id=turn_id or "", origin=msgspec.convert(origin.value, TurnOrigin)

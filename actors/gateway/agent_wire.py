@@ -2,7 +2,7 @@
 
 An agent says `hello`, then `started`, `delta`, `completed`, `degraded`, `failed` of its turns, and `goodbye` before it leaves.
 The gateway says `welcome`, then `message`, `cancel`, `reset`, and answers each frame with a `receipt` or an `error`.
-Texts that come out of here are clean (`actors.text.clean`) and within TEXT_BYTES_MAX.
+Texts that come out of here are clean (`actors.text.clean`) and within TEXT_BYTES_MAX; names are names (`actors.text.names`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import msgspec
 
 from actors.gateway import views
 from actors.gateway.errors import BadRequest, TooLarge, nearest
-from actors.gateway.strict import convert, json_value
+from actors.gateway.strict import Text, convert, decoded
 from actors.text.clean import text_bytes
+from actors.text.names import fault_of
 from events.base import Millis, Status
 from store.records import TEXT_BYTES_MAX
 
@@ -66,7 +67,7 @@ class Delta(FromAgent, frozen=True, kw_only=True, tag="delta"):
     """A piece of the text to come. It shows that the agent lives, and is not delivered."""
 
     turn_id: TurnId
-    text: str
+    text: Text
 
 
 class Ending(FromAgent, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class Ending(FromAgent, frozen=True, kw_only=True):
     status: ClassVar[Status]
 
     turn_id: TurnId
-    text: str
+    text: Text
     origin: Literal["", "inbound", "scheduled", "desktop", "api"] = ""
     to: Annotated[str, msgspec.Meta(max_length=512)] = ""
     session: Annotated[str, msgspec.Meta(max_length=512)] = ""
@@ -110,7 +111,7 @@ class Degraded(Ending, frozen=True, kw_only=True, tag="degraded"):
 class Failed(Ending, frozen=True, kw_only=True, tag="failed"):
     """The turn failed; `text` says why, and is not delivered."""
 
-    text: str = ""
+    text: Text = ""
 
     status: ClassVar[Status] = "failed"
 
@@ -214,7 +215,7 @@ def read_frame(data: str | bytes) -> AgentFrame | Error:
         return Error(code="bad_request", message="send JSON in text frames", path="$")
     turn_id = ""
     try:
-        raw = json_value(data.encode("utf-8", "replace"))
+        raw = decoded(data.encode("utf-8", "replace"))
         turn_id = _turn_id(raw)
         return _sized(_typed(raw))
     except (BadRequest, TooLarge) as refusal:
@@ -226,7 +227,7 @@ def token_in(data: str | bytes) -> str | None:
     if isinstance(data, bytes) or AUTH_SCHEMA not in data:
         return None
     try:
-        raw = json_value(data.encode("utf-8", "replace"))
+        raw = decoded(data.encode("utf-8", "replace"))
     except BadRequest:
         return None
     if not isinstance(raw, dict) or raw.get("schema") != AUTH_SCHEMA:
@@ -256,4 +257,4 @@ def _sized(frame: AgentFrame) -> AgentFrame:
 def _turn_id(raw: Any) -> str:
     """The turn of a frame that may be wrong otherwise, so that its error can name it."""
     turn_id = raw.get("turn_id") if isinstance(raw, dict) else None
-    return turn_id if isinstance(turn_id, str) and len(turn_id) <= 256 else ""
+    return turn_id if isinstance(turn_id, str) and len(turn_id) <= 256 and not fault_of(turn_id) else ""

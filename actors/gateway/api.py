@@ -1,7 +1,8 @@
 """What can be asked of the gateway: the structs of every HTTP request, and the port that answers them.
 
 The HTTP listener decodes, authenticates and limits; a `Gateway` decides. It refuses by raising the errors of
-`actors.gateway.errors`, each of which is one HTTP answer. Texts that reach a `Gateway` are clean (`actors.text.clean`).
+`actors.gateway.errors`, each of which is one HTTP answer. Texts that reach a `Gateway` are clean (`actors.text.clean`), and names are
+names (`actors.text.names`), as they were given.
 Times are ms since the epoch, durations ms.
 """
 
@@ -12,6 +13,7 @@ from typing import Annotated, Literal, Protocol
 import msgspec
 
 from actors.gateway import views
+from actors.gateway.strict import Text
 from events.base import Kind, Millis, Status
 
 WAIT_MS_MAX = 600_000
@@ -29,6 +31,12 @@ PAUSE_MS_MAX = 30 * 86_400_000
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=512)]
 """An address, an account, a session or the beginning of an id."""
 
+NameOrNone = Annotated[str, msgspec.Meta(max_length=512)]
+"""The same; "" = none is given."""
+
+TurnId = Annotated[str, msgspec.Meta(max_length=256)]
+"""What whoever offers a turn calls it."""
+
 Who = Annotated[str, msgspec.Meta(max_length=128)]
 """Who asks, for the log."""
 
@@ -44,12 +52,12 @@ class TurnOffer(Request, frozen=True, kw_only=True):
     """A finished turn, for a peer (`to`, an address) or for each peer bound to a `session`: exactly one of the two.
     Without a `turn_id` the gateway gives one, and a repetition is then another turn; an empty one is refused over HTTP."""
 
-    to: Annotated[str, msgspec.Meta(max_length=512)] = ""
-    session: Annotated[str, msgspec.Meta(max_length=512)] = ""
-    turn_id: Annotated[str, msgspec.Meta(max_length=256)] = ""
+    to: NameOrNone = ""
+    session: NameOrNone = ""
+    turn_id: TurnId = ""
     origin: TurnOrigin = "api"
     status: Status = "completed"
-    text: str = ""
+    text: Text = ""
 
     def __post_init__(self) -> None:
         """Refuse two targets, or none."""
@@ -60,7 +68,7 @@ class TurnOffer(Request, frozen=True, kw_only=True):
 class LedgerQuery(Request, frozen=True, kw_only=True):
     """Which rows of the ledger; empty = all. `since` inclusive, `until` exclusive."""
 
-    peer: str = ""  # an address, or an account's
+    peer: NameOrNone = ""  # an address, or an account's
     since: Millis | None = None
     until: Millis | None = None
     kind: Kind | None = None
@@ -148,8 +156,8 @@ class AccessOrder(Request, frozen=True, kw_only=True):
 class EraseOrder(Request, frozen=True, kw_only=True):
     """Erase everything of a peer but what was spent, or all that tells of one delivery: exactly one of the two."""
 
-    peer: str = ""
-    delivery: str = ""
+    peer: NameOrNone = ""
+    delivery: NameOrNone = ""
     who: Who = "http"
 
     def __post_init__(self) -> None:

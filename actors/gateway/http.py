@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from urllib.parse import unquote
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
@@ -148,7 +147,7 @@ class HttpListener:
     async def _route(self, request: web.BaseRequest) -> web.Response:
         route, tail = routes.find(request.method, request.rel_url.raw_path)
         call = routes.Call(
-            tail=clean(unquote(tail)),
+            tail=routes.tail_of(tail),
             query=_query_of(request),
             body=await self._body(request, route.body_bytes_max),
             gone=lambda: self._closing or request.transport is None or request.transport.is_closing(),
@@ -209,7 +208,7 @@ def _query_of(request: web.BaseRequest) -> dict[str, str]:
     for key, value in request.query.items():
         if key in query:
             raise BadRequest(f"the parameter {key[:80]!r} is given twice", path=f"$.{clean(key[:80])}")
-        query[clean(key)] = clean(value)
+        query[key] = value
     return query
 
 

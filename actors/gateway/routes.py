@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
 from actors.gateway import api
 from actors.gateway.api import Gateway
 from actors.gateway.errors import BadRequest, TooLarge, UnknownEndpoint, WrongMethod, nearest
-from actors.gateway.strict import convert, json_value
+from actors.gateway.strict import checked_name, convert, decoded
 from actors.gateway.views import FINAL, Receipt
 from actors.text.clean import text_bytes
 from store.records import TEXT_BYTES_MAX
@@ -21,6 +22,12 @@ TURN_BODY_BYTES_MAX = 2 * TEXT_BYTES_MAX + 65_536
 BODY_BYTES_MAX = 65_536
 """The largest body of the other endpoints: IDS_MAX ids of the longest kind."""
 
+TAIL = "*"
+"""How a refusal names what stands in the place of a path's `*`."""
+
+TAIL_CHARS_MAX = 512
+"""The longest name in a path, as in a body."""
+
 WAIT_SLICE_MS = 1_000
 """How often a waiting request looks whether its client is still there."""
 
@@ -28,7 +35,7 @@ T = TypeVar("T", bound=api.Request)
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request after authentication: its parts, clean and undecoded."""
+    """A request after authentication: its parts, undecoded; the tail is a name already."""
 
     tail: str = ""  # what stands in the place of the path's `*`
     query: dict[str, str] = {}
@@ -59,13 +66,13 @@ class WaitQuery(api.Request, frozen=True, kw_only=True):
 class PeerQuery(api.Request, frozen=True, kw_only=True):
     """Whose; "" = all."""
 
-    peer: str = ""
+    peer: api.NameOrNone = ""
 
 
 class AccountQuery(api.Request, frozen=True, kw_only=True):
     """Of which account; "" = all."""
 
-    account: str = ""
+    account: api.NameOrNone = ""
 
 
 class NoQuery(api.Request, frozen=True, kw_only=True):
@@ -73,7 +80,7 @@ class NoQuery(api.Request, frozen=True, kw_only=True):
 
 
 def _offer(call: Call) -> api.TurnOffer:
-    raw = json_value(call.body)
+    raw = decoded(call.body)
     if (
         isinstance(raw, dict) and raw.get("turn_id") == ""
     ):  # an unset variable: a new id would make each repetition a new turn
@@ -128,7 +135,7 @@ async def _ledger(gateway: Gateway, call: Call) -> object:
 
 
 async def _retry(gateway: Gateway, call: Call) -> object:
-    return {"deliveries": await gateway.retry(convert(json_value(call.body), api.RetryOrder))}
+    return {"deliveries": await gateway.retry(convert(decoded(call.body), api.RetryOrder))}
 
 
 async def _accounts(gateway: Gateway, call: Call) -> object:
@@ -159,7 +166,7 @@ def _post(path: str, kind: type[T], do: Callable[[Gateway, T], Awaitable[object]
     """An endpoint that carries out an order."""
 
     async def handler(gateway: Gateway, call: Call) -> object:
-        return await do(gateway, convert(json_value(call.body), kind))
+        return await do(gateway, convert(decoded(call.body), kind))
 
     return Route(method="POST", path=path, handler=handler, body_bytes_max=BODY_BYTES_MAX)
 
@@ -196,8 +203,19 @@ OPEN_PATHS = ("/health", "/ready")
 PATHS = tuple(dict.fromkeys((*OPEN_PATHS, "/metrics", *(r.path for r in ROUTES))))
 
 
+def tail_of(segment: str) -> str:
+    """The name that a still escaped segment of a path stands for. Raises BadRequest."""
+    try:
+        tail = unquote(segment, errors="strict")
+    except UnicodeDecodeError:
+        raise BadRequest("the name in the path is no UTF-8", path=TAIL) from None
+    if len(tail) > TAIL_CHARS_MAX:
+        raise BadRequest(f"the name in the path is longer than {TAIL_CHARS_MAX} characters", path=TAIL)
+    return checked_name(tail, TAIL)
+
+
 def find(method: str, path: str) -> tuple[Route, str]:
-    """The endpoint of a method and a still escaped path, and what stands in its `*`.
+    """The endpoint of a method and a still escaped path, and what stands in its `*`, escaped as well.
     Raises UnknownEndpoint, WrongMethod."""
     head, _, last = path.rpartition("/")
     matches = [r for r in ROUTES if r.path == path] or [r for r in ROUTES if last and r.path == f"{head}/*"]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from actors.text.names import fault_of
 from scripts.asking.client import Asker, client_of
 from scripts.configuration import config
 from scripts.options import Options
@@ -32,6 +33,7 @@ def asker(given: Options, *, offline: bool = False) -> Asker:
 def who() -> str:
     """Who asks, for the log."""
     try:
-        return f"cli:{getpass.getuser()}"[:128]
+        name = f"cli:{getpass.getuser()}"[:128]
     except (OSError, KeyError, ImportError):  # no such user, and no variable that names one
         return "cli"
+    return "cli" if fault_of(name) else name

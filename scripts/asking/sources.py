@@ -12,6 +12,8 @@ from typing import BinaryIO
 import msgspec
 
 from actors.gateway.api import TurnOffer, TurnOrigin
+from actors.gateway.errors import BadRequest
+from actors.gateway.strict import convert
 from actors.runtime.clock import SystemIds
 from actors.text.clean import clean, text_bytes
 from actors.text.counts import counted
@@ -64,7 +66,16 @@ def offers(source: Source, given: Addressed, printer: Printer) -> tuple[TurnOffe
     for turn in turns:
         if text_bytes(turn.text) > TEXT_BYTES_MAX:
             raise Failed(f"the text has {text_bytes(turn.text)} bytes, at most {TEXT_BYTES_MAX} are taken")
+        _check(turn)
     return turns
+
+
+def _check(turn: TurnOffer) -> None:
+    """What a gateway would refuse of it is refused before anything is left in the spool. Raises Misused."""
+    try:
+        convert(msgspec.to_builtins(turn), TurnOffer)
+    except BadRequest as refusal:
+        raise Misused(f"{refusal.message} ({refusal.path})") from None
 
 
 def _fresh() -> str:
@@ -123,7 +134,7 @@ def _stream(source: Source, given: Addressed, printer: Printer) -> tuple[TurnOff
         TurnOffer(
             to=given.to,
             session=given.session or ("" if given.to else _session(turn.session)),
-            turn_id=given.turn_id or turn.turn_id,
+            turn_id=given.turn_id or turn.turn_id or _fresh(),
             origin=given.origin,
             status=turn.status,
             text=turn.text,

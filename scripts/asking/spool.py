@@ -13,7 +13,7 @@ import msgspec
 
 from actors.gateway.api import TurnOffer
 from actors.gateway.errors import GatewayError
-from actors.gateway.strict import convert, json_value
+from actors.gateway.strict import convert, decoded
 from actors.runtime.clock import BootClock, SystemIds
 from scripts.exits import Failed
 from scripts.files import write_private
@@ -103,8 +103,11 @@ def _read(path: Path) -> Spooled:
             data = file.read(FILE_BYTES_MAX + 1)
         if len(data) > FILE_BYTES_MAX:
             return Spooled(path=path, offer=None, problem=f"larger than {FILE_BYTES_MAX} bytes")
-        return Spooled(path=path, offer=convert(json_value(data), TurnOffer))
+        offer = convert(decoded(data), TurnOffer)
+        if not offer.turn_id:  # offered again after a crash it would be another turn
+            return Spooled(path=path, offer=None, problem="it has no turn_id")
+        return Spooled(path=path, offer=offer)
     except OSError as error:
         return Spooled(path=path, offer=None, problem=error.strerror or "cannot be read")
     except GatewayError as error:
-        return Spooled(path=path, offer=None, problem=error.message)
+        return Spooled(path=path, offer=None, problem=f"{error.message} ({error.path})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -94,7 +94,7 @@ class OfflineAsker:
 
     async def _answer(self, method: str, path: str, query: dict[str, str], body: bytes) -> Any:
         route, tail = routes.find(method, urlsplit(path).path)
-        call = routes.Call(tail=unquote(tail), query=query, body=body, gone=lambda: False)
+        call = routes.Call(tail=routes.tail_of(tail), query=query, body=body, gone=lambda: False)
         async with clock_of(self._config) as clock:
             scheduler = LoopScheduler(clock=clock)
             log = await open_log(self._config, scheduler)

@@ -15,7 +15,17 @@ import msgspec
 from actors.text.clean import is_blank
 from scripts.streams.lines import Entry
 from scripts.streams.reading import read_stream
-from scripts.streams.turns import TURN_ID_CHARS_MAX, AgentTurn, Status, StreamResult, TurnDigest, complaint, said
+from scripts.streams.turns import (
+    SESSION_CHARS_MAX,
+    TURN_ID_CHARS_MAX,
+    AgentTurn,
+    Named,
+    Status,
+    StreamResult,
+    TurnDigest,
+    complaint,
+    said,
+)
 
 _AGENT = "claude"
 _RUNNING = frozenset({"assistant", "user", "stream_event"})  # system lines also come behind a result
@@ -40,6 +50,7 @@ def read_claude(lines: Iterable[bytes]) -> StreamResult:
 
 class _Reader:
     def __init__(self) -> None:
+        self.names = Named()
         self._digest = TurnDigest()
         self._session = ""
         self._running = True  # a stream without any result is a turn that failed
@@ -50,7 +61,7 @@ class _Reader:
         if entry.type not in ("system", "result"):
             return None
         line = _LINE.decode(entry.data)
-        self._session = said(line.session_id) or self._session
+        self._session = self.names.of(line.session_id, "session_id", SESSION_CHARS_MAX) or self._session
         return self._ended(line) if entry.type == "result" else None
 
     def cut_off(self) -> AgentTurn | None:
@@ -60,17 +71,16 @@ class _Reader:
 
     def _ended(self, line: _Line) -> AgentTurn:
         self._running = False
-        text = said(line.result)
+        text, uuid = said(line.result), self.names.of(line.uuid, "uuid", TURN_ID_CHARS_MAX)
         if not _went_wrong(line):
-            return self._turn(said(line.uuid), "completed", text, None)
+            return self._turn(uuid, "completed", text, None)
         errors = line.errors if isinstance(line.errors, list) else []
         error = complaint(line.subtype if line.subtype != "success" else None, *errors, otherwise="an error")
-        return self._turn(said(line.uuid), "failed" if is_blank(text) else "degraded", text, error)
+        return self._turn(uuid, "failed" if is_blank(text) else "degraded", text, error)
 
     def _turn(self, uuid: str, status: Status, text: str, error: str | None) -> AgentTurn:
         own_id = self._digest.close(_AGENT, self._session)
-        turn_id = uuid if uuid and len(uuid) <= TURN_ID_CHARS_MAX else own_id
-        return AgentTurn(turn_id=turn_id, session=self._session, status=status, text=text, error=error)
+        return AgentTurn(turn_id=uuid or own_id, session=self._session, status=status, text=text, error=error)
 
 
 def _went_wrong(line: _Line) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from actors.text.clean import is_blank
 from scripts.streams.lines import Entry
 from scripts.streams.reading import read_stream
-from scripts.streams.turns import AgentTurn, Status, StreamResult, TurnDigest, complaint, said
+from scripts.streams.turns import SESSION_CHARS_MAX, AgentTurn, Named, Status, StreamResult, TurnDigest, complaint, said
 
 _AGENT = "codex"
 
@@ -37,6 +37,7 @@ def read_codex(lines: Iterable[bytes]) -> StreamResult:
 
 class _Reader:
     def __init__(self) -> None:
+        self.names = Named()
         self._digest = TurnDigest()
         self._session = ""
         self._message = ""
@@ -60,7 +61,7 @@ class _Reader:
     def _noted(self, kind: str, line: _Line) -> AgentTurn | None:
         match kind:
             case "thread.started":
-                self._session = said(line.thread_id) or self._session
+                self._session = self.names.of(line.thread_id, "thread_id", SESSION_CHARS_MAX) or self._session
             case "item.completed":
                 self._message = _message(line.item) or self._message
             case "error":

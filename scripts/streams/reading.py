@@ -8,11 +8,13 @@ from typing import Protocol
 import msgspec
 
 from scripts.streams.lines import Entry, LineError, entries, records
-from scripts.streams.turns import AgentTurn, Problems, StreamResult
+from scripts.streams.turns import AgentTurn, Named, Problems, StreamResult
 
 
 class Reader(Protocol):
-    """What knows the lines of one agent."""
+    """What knows the lines of one agent, and what is wrong with the ids in them."""
+
+    names: Named
 
     def take(self, entry: Entry) -> AgentTurn | None:
         """Take in one line; return the turn that it ends."""
@@ -48,5 +50,7 @@ def _taken(found: Iterable[Entry], reader: Reader, number: int, problems: Proble
         except (msgspec.DecodeError, RecursionError):
             problems.add(number, "a value in it cannot be read")
             continue
+        for what in reader.names.told():
+            problems.add(number, what)
         if turn is not None:
             yield turn

@@ -11,9 +11,12 @@ from typing import Literal
 import msgspec
 
 from actors.text.clean import clean
+from actors.text.names import fault_of
 
 TURN_ID_CHARS_MAX = 128  # an id that is longer is replaced by a digest
+SESSION_CHARS_MAX = 512  # a name that is longer is none
 ERROR_CHARS_MAX = 2000  # of what an agent says went wrong; the rest is cut
+REPLACEMENT = "\ufffd"  # what a line's half characters have become before it is decoded
 PROBLEMS_MAX = 100  # what goes beyond is only counted, in one last problem
 
 Status = Literal["completed", "degraded", "failed"]
@@ -22,7 +25,7 @@ Status = Literal["completed", "degraded", "failed"]
 class AgentTurn(msgspec.Struct, frozen=True, kw_only=True):
     """One turn as its agent reported it. The text is clean, and whole where the status is `completed`."""
 
-    turn_id: str
+    turn_id: str  # empty where nothing of the turn could be read: then nothing tells it from another
     session: str  # empty where the stream names none
     status: Status
     text: str
@@ -73,23 +76,60 @@ class TurnDigest:
 
     The id is a digest of the session, the number of the turn in this stream, and the turn's lines as they were read.
     Reading a stream again gives the same ids. A resumed session repeats its id and counts from 1 again; there the lines
-    tell the runs apart even if the agent said the same, because they carry durations and token counts.
+    tell the runs apart even if the agent said the same, because they carry durations and token counts. A turn without any
+    line has no id: two empty streams are two turns that failed, and nothing in them says which is which.
     """
 
     def __init__(self) -> None:
         self._number = 1
         self._lines = hashlib.sha256()
+        self._empty = True
 
     def add(self, line: bytes) -> None:
         """Take in one line of the running turn."""
+        self._empty = False
         self._lines.update(line.strip() + b"\n")
 
     def close(self, agent: str, session: str) -> str:
-        """Return the id of the turn that ends here and begin the next one."""
+        """Return the id of the turn that ends here, empty where it had no line, and begin the next one."""
+        if self._empty:
+            return ""
         whole = hashlib.sha256(f"{session}\n{self._number}\n{self._lines.hexdigest()}".encode())
         self._number += 1
         self._lines = hashlib.sha256()
+        self._empty = True
         return f"{agent}-{whole.hexdigest()[:32]}"
+
+
+class Named:
+    """The ids that an agent gives. One that is no name (`actors.text.names`), or had half a character in it, is not mended: it
+    would be the id of something else. It counts as not given, and is told of."""
+
+    def __init__(self) -> None:
+        self._told: list[str] = []
+
+    def of(self, value: object, what: str, chars_max: int) -> str:
+        """Return an id as it is, empty where there is none that can be used."""
+        if value is None or value == "":
+            return ""
+        fault = _fault(value, chars_max)
+        if not fault and isinstance(value, str):
+            return value
+        self._told.append(f"its {what} {fault}; it is not used")
+        return ""
+
+    def told(self) -> tuple[str, ...]:
+        """Return what was wrong with ids since the last time."""
+        told, self._told = self._told, []
+        return tuple(told)
+
+
+def _fault(value: object, chars_max: int) -> str:
+    if not isinstance(value, str):
+        return "is no text"
+    if REPLACEMENT in value:
+        return "holds half a character"
+    return f"is longer than {chars_max} characters" if len(value) > chars_max else fault_of(value)
 
 
 def said(value: object) -> str:

@@ -57,6 +57,11 @@ def good(stage: Stage, person: Person, turn_id: str) -> str:
         (b'{"text": "x"}', 400, "$"),
         (b'{"to": "nonsense", "text": "x"}', 400, "$.to"),
         (b'{"to": "weixin:main", "text": "\xff\xfe"}', 400, "$"),
+        (b'{"to": "weixin:main", "turn_id": "t\\u0000", "text": "x"}', 400, "$.turn_id"),
+        (b'{"to": "weixin:main", "turn_id": "\\ud800", "text": "x"}', 400, "$.turn_id"),
+        (b'{"to": "weixin:main\\u0000", "text": "x"}', 400, "$.to"),
+        (b'{"session": "a\\nb", "text": "x"}', 400, "$.session"),
+        (b'{"to": "weixin:main", "text": "x", "text": "y"}', 400, "$.text"),
         (b'{"to": "weixin:main", "text": ' + b"[" * 5000 + b"]" * 5000 + b"}", 400, "$"),
         (b'{"to": "weixin:main:nobody@im.wechat", "text": "x"}', 404, "$.to"),
         (b'{"session": "nowhere", "text": "x"}', 404, "$.session"),
@@ -221,6 +226,8 @@ def test_malformed_frames_are_answered_with_errors_and_the_connection_stays(play
         ('{"type":"completed","turn_id":"t-unknown","text":"x"}', ""),
         ('{"type":"completed","turn_id":"own","text":"x","to":"weixin:main:nobody@im.wechat"}', "$.to"),
         ('{"type":"completed","turn_id":"own","text":"x","extra":1}', "$.extra"),
+        ('{"type":"completed","turn_id":"o\\u0000wn","text":"x","to":"weixin:main"}', "$.turn_id"),
+        ('{"type":"completed","turn_id":"own","turn_id":"own","text":"x","to":"weixin:main"}', "$.turn_id"),
         (json.dumps({"type": "completed", "turn_id": "own", "to": "weixin:main", "text": "x" * (MB + 1)}), "$.text"),
     ]
     with Hand(play.gateway.agents_url, name="clumsy", sessions=["of-nobody"]) as agent:

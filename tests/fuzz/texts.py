@@ -12,6 +12,7 @@ from actors.text.clean import clean, is_blank
 from actors.text.directives import _ID, parse
 from actors.text.merge import merge
 from actors.text.moments import parse_moment, parse_until, show_moment
+from actors.text.names import fault_of
 from actors.text.split import head, parts
 from events.errors import BadAddress
 from events.streams import parse_address
@@ -87,7 +88,9 @@ def _stream(data: bytes, read: Callable[..., StreamResult], good: bytes) -> None
     for turn in found.turns:
         assert clean(turn.text) == turn.text
         turn.session.encode()
-        assert 0 < len(turn.turn_id) <= TURN_ID_CHARS_MAX
+        assert len(turn.turn_id) <= TURN_ID_CHARS_MAX
+        assert turn.turn_id or turn.status == "failed"
+        assert not fault_of(turn.turn_id) + fault_of(turn.session)
         assert turn.status == "completed" or turn.error
         assert turn.error is None or len(turn.error) <= ERROR_CHARS_MAX
         assert turn.status != "degraded" or not is_blank(turn.text)

@@ -18,13 +18,14 @@ from actors.channels.ahead import dated_ms
 from actors.channels.errors import BadBaseUrl
 from actors.channels.weixin import address, inbound, login, wire
 from actors.gateway import routes, views
-from actors.gateway.agent_wire import AgentFrame, Ending, Error, encode, read_frame, token_in
+from actors.gateway.agent_wire import AgentFrame, Ending, Error, Goodbye, Hello, encode, read_frame, token_in
 from actors.gateway.agents import _tokens
 from actors.gateway.callers import is_token
 from actors.gateway.errors import GatewayError
 from actors.gateway.http import _query_of
 from actors.ports import Accepted, LoginGone, Refused, Unknown
 from actors.text.clean import clean
+from actors.text.names import fault_of
 from scripts.asking.client import Client
 from scripts.exits import Stop
 from store.records import TEXT_BYTES_MAX
@@ -148,6 +149,8 @@ def agent_frame(data: bytes) -> None:
         assert len(encode(found).encode()) < 8_000
         assert found.message
         return
+    if not isinstance(found, Hello | Goodbye):
+        assert not fault_of(found.turn_id)
     if isinstance(found, Ending):
         assert clean(found.text) == found.text
         assert len(found.text.encode()) <= TEXT_BYTES_MAX
@@ -194,7 +197,7 @@ def http_request(data: bytes) -> None:
         query = _query_of(SimpleNamespace(query=url.query))  # type: ignore[arg-type] # all that it looks at
         route, tail = routes.find(method, url.raw_path)
         body = body[: route.body_bytes_max]
-        call = routes.Call(tail=clean(unquote(tail)), query=query, body=body, gone=lambda: True)
+        call = routes.Call(tail=routes.tail_of(tail), query=query, body=body, gone=lambda: True)
         finish(route.handler(gateway, call))  # type: ignore[arg-type] # it has every method
     except GatewayError as refusal:
         json.dumps([refusal.message, refusal.path, *refusal.near], ensure_ascii=False).encode()
@@ -204,7 +207,7 @@ def http_request(data: bytes) -> None:
         if isinstance(order, msgspec.Struct):
             plain(order)
         elif isinstance(order, str):
-            order.encode()
+            assert not fault_of(order)
 
 
 class Stranger(Client):

@@ -103,12 +103,35 @@ COMPLETED = {"type": "completed", "turn_id": "t", "text": "x"}
         ({**COMPLETED, "origin": "scheduled"}, "$"),
         ({**COMPLETED, "origin": "inbound", "to": "weixin:main"}, "$"),
         ({**COMPLETED, "to": "weixin:main", "session": "s"}, "$"),
+        ({**COMPLETED, "turn_id": "t\x00"}, "$.turn_id"),
+        ({**COMPLETED, "turn_id": "\ud800"}, "$.turn_id"),
+        ({**COMPLETED, "turn_id": "\u200b "}, "$.turn_id"),
+        ({**COMPLETED, "to": "weixin:main\r\n"}, "$.to"),
+        ({**COMPLETED, "session": "a\x1bb"}, "$.session"),
+        ({**COMPLETED, "te\x00xt": "x"}, "$.text"),
+        ({**COMPLETED, "\ud800": "x"}, "$.\ufffd"),
+        ({"type": "hel\x00lo", "agent": "a", "protocol": 1}, "$.type"),
+        ({"type": "hello", "agent": "a\x00", "protocol": 1}, "$.agent"),
+        ({"type": "hello", "agent": "a", "protocol": 1, "sessions": ["s", "\x85"]}, "$.sessions[1]"),
+        ({"type": "hello", "agent": "a", "protocol": 1, "accounts": ["weixin:main\x00"]}, "$.accounts[0]"),
     ],
 )
 def test_what_is_refused_and_where(given: Any, path: str) -> None:
     error = read(given)
     assert isinstance(error, Error)
     assert (error.code, error.path) == ("bad_request", path)
+    assert encode(error)
+
+
+def test_a_field_twice_is_refused_and_names_no_turn() -> None:
+    error = read_frame('{"type":"completed","turn_id":"a","text":"x","turn_id":"b"}')
+    assert isinstance(error, Error)
+    assert (error.code, error.path, error.turn_id) == ("bad_request", "$.turn_id", "")
+
+
+def test_an_error_does_not_repeat_what_is_no_name() -> None:
+    assert read({**COMPLETED, "turn_id": "t\x00"}).turn_id == ""
+    assert read({**COMPLETED, "session": "t\x00"}).turn_id == "t"
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,27 @@ async def test_paths_and_methods(served: Served) -> None:
 async def test_an_address_in_a_path_is_unescaped(served: Served) -> None:
     assert (await served.get("/v1/peers/weixin%3Amain%3Aalice%40im.wechat"))[1]["peer"] == ALICE
     assert (await served.get(f"/v1/peers/{ALICE}"))[1]["peer"] == ALICE
-    assert (await served.get("/v1/peers/%00%ff%2F"))[0] == 404
+    assert (await served.get("/v1/peers/a%2Fb"))[0] == 404
+
+
+@pytest.mark.parametrize("tail", ["d-0001%00", "%00d-0001", "d-0001%0A", "%ff", "%ED%A0%80", "%E2%80%8B", "d" * 513])
+async def test_what_is_no_name_in_a_path_is_refused_and_never_another_one(served: Served, tail: str) -> None:
+    await served.post("/v1/turns", TURN)
+    status, body = await served.get(f"/v1/deliveries/{tail}")
+    assert (status, body["error"]["code"], body["error"]["path"]) == (400, "bad_request", "*")
+
+
+async def test_what_is_no_name_in_a_query_is_refused(served: Served) -> None:
+    for query, path in (("peer=%00", "$.peer"), ("peer=a%0D", "$.peer"), ("account=" + "a" * 513, "$.account")):
+        status, body = await served.get(f"/v1/{'peers' if 'account' in query else 'dead'}?{query}")
+        assert (status, body["error"]["path"]) == (400, path)
+    assert (await served.get("/v1/dead?p%00eer=x"))[0] == 400
+
+
+async def test_a_field_twice_is_refused(served: Served) -> None:
+    body = b'{"to":"weixin:main","turn_id":"t1","text":"one","text":"two"}'
+    status, answer = await served.post("/v1/turns", body)
+    assert (status, answer["error"]["path"], served.gateway.turns) == (400, "$.text", {})
 
 
 async def test_queries_are_strict(served: Served) -> None:

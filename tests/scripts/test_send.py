@@ -118,13 +118,54 @@ async def test_a_text_that_looks_like_an_option(console: Console, gateway: FakeG
         (["-t", ALICE, "--wait", "-1", "hello"], "--wait"),
         (["-t", ALICE, "--origin", "cron", "hello"], "--origin"),
         (["-t", ALICE, "--from", "claude", "hello"], "reads a file or standard input"),
-        (["-t", ALICE, "--turn-id", "", "hello"], "is a variable unset"),
+        (["-t", ALICE, "--turn-id", "", "hello"], "--turn-id is empty; is a variable unset"),
+        (["-t", ALICE, "--turn-id", "t\n1", "hello"], "--turn-id holds the control character U+000A"),
+        (["-t", ALICE, "--turn-id", "t\udcff", "hello"], "--turn-id holds half a character"),
+        (["-t", ALICE, "--turn-id", " \u200b", "hello"], "--turn-id shows nothing"),
+        (["-t", ALICE, "--turn-id", "t" * 257, "hello"], "length <= 256 ($.turn_id)"),
+        (["-t", f"{ALICE}\x7f", "hello"], "--to holds the control character U+007F"),
+        (["-s", "s\r1", "hello"], "--session holds the control character U+000D"),
+        (["-s", "s" * 513, "--spool", "hello"], "length <= 512 ($.session)"),
     ],
 )
 async def test_usage(console: Console, gateway: FakeGateway, args: list[str], says: str) -> None:
     ended = await console.run("send", *args)
     assert (ended.code, ended.out, gateway.turns) == (2, "", {})
     assert says in ended.err
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["dead", "retry", "d-1", "d-2\n"], "ID... holds the control character U+000A"),
+        (["dead", "show", ""], "ID is empty; is a variable unset?"),
+        (["backlog", "list", "--peer", ""], "--peer is empty; is a variable unset?"),
+        (["bind", "weixin:main", "de\x1bsk"], "SESSION holds the control character U+001B"),
+        (["accounts", "stop", "ma\udc80in"], "ACCOUNT holds half a character"),
+        (["explain", "t\t1"], "holds the control character U+0009"),
+        (["audit", "--peer", "weixin:main\n"], "--peer holds the control character"),
+    ],
+)
+async def test_names_of_all_verbs(console: Console, args: list[str], says: str) -> None:
+    ended = await console.run(*args)
+    assert (ended.code, ended.out) == (2, "")
+    assert says in ended.err
+
+
+async def test_two_empty_streams_are_two_turns_that_failed(console: Console, gateway: FakeGateway) -> None:
+    for _ in range(2):
+        await console.run("send", "-t", ALICE, "--from", "claude", "-", stdin=b"")
+    assert [turn.status for turn in gateway.turns.values()] == ["failed", "failed"]
+
+
+async def test_an_id_in_a_stream_that_is_no_name_is_told_and_replaced(console: Console, gateway: FakeGateway) -> None:
+    stream = (
+        b'{"type":"result","subtype":"success","is_error":false,"result":"fine","session_id":"s1","uuid":"u\\u00001"}\n'
+    )
+    ended = await console.run("send", "-t", ALICE, "--from", "claude", "-", stdin=stream)
+    assert "line 1: its uuid holds a NUL; it is not used" in ended.err
+    (turn_id,) = gateway.turns
+    assert turn_id.startswith("claude-")
 
 
 async def test_failures_are_1(console: Console, gateway: FakeGateway) -> None:

@@ -25,7 +25,20 @@ def test_turns_come_back_in_order_until_settled(tmp_path: Path) -> None:
     assert spool.spooled(tmp_path) == waiting[1:]
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"to":"a","x":1}', b"\xff", b'{"text":"x"}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"to":"a","x":1}',
+        b"\xff",
+        b'{"text":"x"}',
+        b'{"to":"a","text":"x"}',
+        b'{"to":"a","turn_id":"t\\u0000","text":"x"}',
+        b'{"to":"a","turn_id":"t","to":"b","text":"x"}',
+    ],
+)
 def test_a_damaged_file_says_what_is_wrong_and_can_be_set_aside(tmp_path: Path, data: bytes) -> None:
     path = spool.leave(tmp_path, _offer(0))
     path.write_bytes(data)

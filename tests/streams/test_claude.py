@@ -179,6 +179,38 @@ def test_half_a_surrogate_pair_costs_no_turn(kind: str) -> None:
         assert read.turns[0].text == "cut \ufffd here \\ud83d 😀"
 
 
+UNUSABLE = [
+    ("u\x00", "its uuid holds a NUL; it is not used"),
+    ("u\n1", "its uuid holds the control character U+000A; it is not used"),
+    ("u\ud800", "its uuid holds half a character; it is not used"),
+    (" \u200b", "its uuid shows nothing that a person could read; it is not used"),
+    ("u" * 129, "its uuid is longer than 128 characters; it is not used"),
+    (7, "its uuid is no text; it is not used"),
+]
+
+
+@pytest.mark.parametrize(("uuid", "what"), UNUSABLE)
+def test_an_id_that_is_no_name_is_not_mended_but_replaced_and_told_of(uuid: object, what: str) -> None:
+    read = read_claude(lines(INIT, result(uuid=uuid)))
+    assert read.problems == (Problem(2, what),)
+    (turn,) = read.turns
+    assert turn.turn_id.startswith("claude-")
+    assert turn == read_claude(lines(INIT, result(uuid=uuid))).turns[0]
+    assert (turn.session, turn.text, read.complete) == ("s1", "Done.", True)
+
+
+def test_a_session_that_is_no_name_counts_as_none() -> None:
+    read = read_claude(lines(result(session_id="s\x001")))
+    assert read.turns[0].session == ""
+    assert read.problems == (Problem(1, "its session_id holds a NUL; it is not used"),)
+
+
+@pytest.mark.parametrize("stream", [[], [b"\n"], [b"not json\n"]])
+def test_nothing_tells_two_empty_streams_apart_so_they_have_no_id(stream: list[bytes]) -> None:
+    (turn,) = read_claude(stream).turns
+    assert (turn.turn_id, turn.status) == ("", "failed")
+
+
 def test_problems_are_bounded() -> None:
     read = read_claude([b"oops\n"] * 1000)
     assert len(read.problems) == PROBLEMS_MAX + 1

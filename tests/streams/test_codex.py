@@ -98,3 +98,13 @@ def test_line_that_cannot_be_read_is_reported_and_stops_nothing() -> None:
     assert read.problems == (Problem(2, "not JSON"),)
     assert read.turns[0].text == "a"
     assert read.complete
+
+
+def test_a_session_that_is_no_name_counts_as_none() -> None:
+    read = read_codex([b'{"type":"thread.started","thread_id":"a\\u0000b"}\n', b'{"type":"turn.completed"}\n'])
+    assert [turn.session for turn in read.turns] == [""]
+    assert [(p.line_no, p.what) for p in read.problems] == [(1, "its thread_id holds a NUL; it is not used")]
+
+
+def test_an_empty_stream_has_no_id() -> None:
+    assert [turn.turn_id for turn in read_codex([]).turns] == [""]
