@@ -24,6 +24,7 @@ from scripts.exits import ConfigRefused, Failed
 from scripts.options import Options
 from scripts.reading.opening import log_path
 from scripts.running.credentials import LoginFile
+from scripts.running.days import mixed_days
 from scripts.verbs import start, verb
 from store.errors import EventUnreadable, StoreError
 from store.limits import DISK_RESERVE_BYTES
@@ -81,6 +82,7 @@ def examine(given: Options, now: Millis) -> Iterator[Check]:
     yield from check_disk(config.state_dir)
     yield check_clock(now)
     yield from check_log(log_path(config), now)
+    yield from check_days(config)
     for account in config.accounts:
         yield check_login(LoginFile(config.state_dir, account.name), account.name)
     for listener in (config.agents, config.http):
@@ -180,6 +182,12 @@ def check_log(path: Path, now: Millis) -> Iterator[Check]:
             " are runs ahead",
             "a clock that is right; if it is, a new state_dir with a login of its own begins with the right time",
         )
+
+
+def check_days(config: Config) -> Iterator[Check]:
+    """Whether the log is of the days that the configuration is for."""
+    if flaw := asyncio.run(mixed_days(log_path(config), simulated=config.clock is not None)):
+        yield bad("clock", flaw, "a log of its own for simulated days; `run` refuses to mix them")
 
 
 class Seen(msgspec.Struct):

@@ -13,7 +13,8 @@ state_dir = "state"
 # The language of notices in the chat: "zh-CN" or "en".
 locale = "zh-CN"
 
-# For simulations only: where a simulated clock answers. Refused unless every listener and server is on loopback.
+# For simulations only: where a simulated clock answers. Refused unless every listener and server is on loopback. A log is of real or of
+# simulated days for ever: give simulations a state_dir of their own.
 # clock = "http://127.0.0.1:9100"
 
 # Agents connect here (WebSocket). Without a token this listens on loopback only.

@@ -17,7 +17,8 @@ from events.base import Millis
 from events.bot import DAY_MS
 from scripts.configuration.config import Config
 from scripts.exits import Failed, Misused
-from scripts.running.process import GatewayProcess, clock_of, open_log
+from scripts.running.days import clock_of, open_log
+from scripts.running.process import GatewayProcess
 from store.errors import StoreError
 
 T = TypeVar("T")

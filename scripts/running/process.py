@@ -13,8 +13,6 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-import aiohttp
-import msgspec
 from prometheus_client import CollectorRegistry
 
 from actors.agents.hub import AgentHub
@@ -29,16 +27,15 @@ from actors.gateway.showing import Agents
 from actors.gateway.tidings import Tidings
 from actors.life import AccountLife, AccountSpec, Process
 from actors.ports import OpenLink
-from actors.runtime.clock import BootClock, Clock
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Recorded
 from events.streams import Address
 from scripts.asking.client import PORT_FILE
 from scripts.configuration.config import Account, Config, Listener
-from scripts.exits import ConfigRefused, ExitCode, Failed
+from scripts.exits import ExitCode, Failed
 from scripts.files import write_private
-from scripts.reading.opening import log_path
 from scripts.running.credentials import LoginFile
+from scripts.running.days import clock_of, open_log
 from scripts.running.desk import Desk, Peers
 from scripts.running.retention import Retention
 from scripts.running.spooling import take_in
@@ -48,9 +45,6 @@ from store.errors import EventUnreadable
 from store.sqlite import SqliteLog
 
 logger = logging.getLogger("replyledger")
-
-SALT_BYTES = 32
-"""The salt of a new log; an existing one has its own."""
 
 CHANNELS: dict[str, OpenLink] = {"weixin": open_link}
 """How each channel is opened."""
@@ -285,31 +279,3 @@ def _leave_port(config: Config, http_at: Listen) -> None:
     """Where the configured port is 0, the command line finds the real one in a file."""
     if config.http.listen.port == 0:
         write_private(config.state_dir / PORT_FILE, str(http_at.port).encode())
-
-
-async def open_log(config: Config, scheduler: LoopScheduler) -> SqliteLog:
-    """The configuration's log; a new one gets its salt. Raises CannotOpen, ConfigRefused."""
-    try:
-        config.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        why = f"state_dir {config.state_dir} cannot be made: {error.strerror}; name a folder that this user can write"
-        raise ConfigRefused(why) from error
-    salt = bytes.fromhex(scheduler.ids.token(SALT_BYTES))
-    return await SqliteLog.open(log_path(config), salt=salt, at=scheduler.clock.now())
-
-
-@asynccontextmanager
-async def clock_of(config: Config) -> AsyncIterator[Clock]:
-    """The clock of this process: the machine's, or the simulated one of a configuration for simulated days. Raises Failed."""
-    if config.clock is None:
-        yield BootClock()
-        return
-    clock = FollowedClock(config.clock)
-    try:
-        await clock.start()
-    except (aiohttp.ClientError, TimeoutError, msgspec.MsgspecError) as error:
-        raise Failed(f"no simulated clock answers at {config.clock}: {type(error).__name__}") from error
-    try:
-        yield clock
-    finally:
-        await clock.stop()

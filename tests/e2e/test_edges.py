@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from scripts.reading.opening import LOG_FILE
 from tests.e2e.gateway import Gateway
 from tests.e2e.phones import ClockSource, Login, Phones
 from tests.e2e.processes import Child, eventually
 from tests.e2e.stage import Stage
 
-DONE, FAILED, LOGIN_LOST = 0, 1, 77
+DONE, FAILED, LOGIN_LOST, CONFIG_REFUSED = 0, 1, 77, 78
 NEWER_TYPE = ("message_sung", b'{"type":"message_sung"}')
 NEWER_FIELD = ("session_reset", b'{"type":"session_reset","who":"peer","melody":"la"}')
 NEWER_BOT_FIELD = ("bot_stopped", b'{"type":"bot_stopped","reason":"x","melody":"la"}')
@@ -262,3 +263,45 @@ def test_a_state_folder_that_cannot_be_made_is_named(unstarted: tuple[Gateway, P
     child = gateway.launch()
     assert child.exited() == 78
     told(child, "state_dir", "Not a directory")
+
+
+def refused_for_its_days(gateway: Gateway, *words: str) -> None:
+    """`run`, an order offline and the doctor say it; not a byte of the log changes."""
+    gateway.write()
+    log = gateway.state / LOG_FILE
+    claimed, before = epoch(log), log.read_bytes()
+    child = gateway.launch()
+    assert child.exited() == CONFIG_REFUSED
+    told(child, *words)
+    offline = gateway.verb("send", "--offline", "-t", "weixin:main", "hi", code=CONFIG_REFUSED)
+    assert all(word in offline.err for word in words)
+    found = next(row for row in gateway.verb("doctor", code=FAILED).rows if row["state"] == "bad")
+    assert found["what"] == "clock"
+    assert all(word in found["found"] for word in words)
+    assert (log.read_bytes(), epoch(log)) == (before, claimed)
+
+
+def test_a_log_of_simulated_days_never_goes_on_in_real_ones(stage: Stage) -> None:
+    gateway = stage.gateway
+    stage.person()
+    gateway.child.end()
+    clock = gateway.tables.pop("clock")
+    refused_for_its_days(gateway, "simulated days", "no `clock`", LOG_FILE)
+    assert gateway.verb("events", "tail").rows, "reading goes on"
+    gateway.tables = {"clock": clock, **gateway.tables}
+    gateway.write()
+    gateway.start()
+
+
+def test_a_log_of_real_days_never_goes_on_in_simulated_ones(unstarted: tuple[Gateway, Phones]) -> None:
+    gateway, _ = unstarted
+    clock = gateway.tables.pop("clock")
+    gateway.write()
+    gateway.start()
+    gateway.child.end()
+    gateway.tables = {"clock": clock, **gateway.tables}
+    refused_for_its_days(gateway, "real days", "simulated `clock`", LOG_FILE)
+    del gateway.tables["clock"]
+    gateway.write()
+    gateway.start()
+    assert not gateway.get("/v1/status")["simulated"]
