@@ -50,6 +50,12 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
     spooled: str
 
 
+class Sent(Receipt, frozen=True, kw_only=True):
+    """A receipt, and what the answer to the offer said besides."""
+
+    not_taken: str
+
+
 To = Annotated[
     str,
     typer.Option("--to", "-t", help="Address of a peer; weixin:main is the person who logged in.", metavar="ADDRESS"),
@@ -148,7 +154,10 @@ def _outcome(ask: Asker, accepted: list[TurnAccepted], wait_ms: int | None, prin
             left = max(0, most - clock.monotonic())
             path = path_of("v1", "deliveries", delivery.delivery)
             receipt = ask.get(Receipt, path, wait_ms=0 if delivery.state in FINAL else left)
-            printer.row(receipt, showing.delivery(printer, receipt))
+            sent = Sent(**msgspec.structs.asdict(receipt), not_taken=delivery.not_taken)
+            printer.row(sent, showing.delivery(printer, receipt))
+            if delivery.not_taken:
+                printer.talk(f"{delivery.delivery}: {delivery.not_taken}")
             states.append(receipt.state)
     return exit_code(states)
 

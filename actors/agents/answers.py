@@ -161,9 +161,9 @@ class Answers:
         )
         accepted: TurnAccepted = yield self._desk.accept(offer, seat.name)
         frames: list[GatewayFrame] = []
-        note = "accepted before" if accepted.repeated else ""
         for view in accepted.deliveries:
             watch = self._watch(view.delivery, frame.turn_id, view.peer, seat.name)
+            note = view.not_taken or ("accepted before" if accepted.repeated else "")
             frames.append((yield from self._receipt(view.delivery, watch, note, len(accepted.deliveries))))
         return Answered(frames=tuple(frames), over=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -47,11 +47,25 @@ LOOKS_MAX = 8
 shows itself at the first look."""
 
 
-class Accepted:
-    """What an acceptance came to: (place, delivery) of each peer, and whether all of them were there before."""
+NOT_TAKEN = (
+    "the text that was sent now was not taken: this turn id was accepted before, and as the text of then is gone (it expired or was"
+    " erased), nobody can tell whether it was the same; send another text under another turn id"
+)
 
-    def __init__(self, turn_id: str, deliveries: tuple[tuple[Place, str], ...], *, repeated: bool) -> None:
-        self.turn_id, self.deliveries, self.repeated = turn_id, deliveries, repeated
+
+class Accepted:
+    """What an acceptance came to: (place, delivery) of each peer, whether all of them were there before, and which of those cannot be
+    compared with the text that came now."""
+
+    def __init__(
+        self,
+        turn_id: str,
+        deliveries: tuple[tuple[Place, str], ...],
+        *,
+        repeated: bool,
+        not_taken: frozenset[str] = frozenset(),
+    ) -> None:
+        self.turn_id, self.deliveries, self.repeated, self.not_taken = turn_id, deliveries, repeated, not_taken
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -101,7 +115,7 @@ class Acceptance:
 
     async def _rehearse_again(self, place: Place, offer: TurnOffer, *, inbound: bool) -> Decision:
         delivery = delivery_id(place.stream, offer.turn_id)
-        if await self._same(delivery, offer):
+        if await self._compared(delivery, offer) != "absent":
             state, _view, _now = await self.ask(place, Ask())
             return Decision(state=state, reply=delivery)
         if not inbound:
@@ -168,7 +182,8 @@ class Acceptance:
         if kept.inbound and agent:
             for place, _ in done:
                 await self._check_had(place, turn_id, agent)
-        missing = [place for place, delivery in done if not await self._same(delivery, offer)]
+        compared = {delivery: await self._compared(delivery, offer) for _, delivery in done}
+        missing = [place for place, delivery in done if compared[delivery] == "absent"]
         lost = [
             place for place in missing if place.forgotten
         ]  # it had not accepted the turn when it was erased, and never will
@@ -179,7 +194,8 @@ class Acceptance:
             await self._ask_each(missing, turn_id, offer, next(iter(known.values())), known=with_it, keyed=known)
         elif missing:
             await self._finish(missing[0], _answer(turn_id, offer, agent), turn_id)
-        return Accepted(turn_id, tuple(done), repeated=not missing)
+        not_taken = frozenset(delivery for delivery, how in compared.items() if how == "textless")
+        return Accepted(turn_id, tuple(done), repeated=not missing, not_taken=not_taken)
 
     async def _places(self, kept: _Kept) -> tuple[Place, ...]:
         """The peers of a known turn, also forgotten ones, without those whose account is configured no more."""
@@ -200,20 +216,20 @@ class Acceptance:
         if turn is not None and agent not in (name for _, name in turn.agents):
             raise TurnHeld(NEVER_HAD.format(turn_id))
 
-    async def _same(self, delivery: str, offer: TurnOffer) -> bool:
+    async def _compared(self, delivery: str, offer: TurnOffer) -> Literal["absent", "same", "textless"]:
         """Whether the delivery exists. Raises TurnConflict when it does with another text. Once its text has expired or was erased
-        nobody can tell any more: then the same id is the same delivery."""
+        nobody can tell any more: then the same id is the same delivery, and the answer says so."""
         rows = await self._log.key("delivery", delivery)
         if not rows:
-            return False
+            return "absent"
         kept = delivery_key(delivery, next(iter(rows.values())))
         found = await self._log.kept((kept.body,)) if kept.body else {}
         if kept.body and kept.body not in found:
-            return True
+            return "textless"
         salt = found[kept.body].salt if kept.body else self._log.salt
         if kept.text != fingerprint(salt, offer.text):
             raise TurnConflict
-        return True
+        return "same"
 
     async def _targets(self, offer: TurnOffer) -> tuple[Place, ...]:
         if offer.to:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
+import msgspec
+
 from actors.bot import Pause, Resume
 from actors.deciding.commands import Bind, Grant
 from actors.gateway import api, receipts, views
+from actors.gateway.acceptance import NOT_TAKEN
 from actors.gateway.chores import Chores
 from actors.gateway.erasing import Erasing
 from actors.gateway.errors import OF_LOG, BadRequest, GatewayError, Partly, UnknownPeer
@@ -34,7 +37,13 @@ class Service(Showing):
         """Accept a turn's output for its peers. What fails after that is told as a turn that was accepted."""
         accepted = await self._acceptance.accept(offer, agent)
         try:
-            deliveries = [await self._delivery_view(place, delivery) for place, delivery in accepted.deliveries]
+            deliveries = [
+                msgspec.structs.replace(
+                    await self._delivery_view(place, delivery),
+                    not_taken=NOT_TAKEN if delivery in accepted.not_taken else "",
+                )
+                for place, delivery in accepted.deliveries
+            ]
         except (GatewayError, *OF_LOG) as error:
             done = [delivery for _, delivery in accepted.deliveries]
             raise Partly(accepted.turn_id, done, of=len(done), why=str(error)) from error

@@ -57,6 +57,9 @@ class DeliveryView(View, frozen=True, kw_only=True):
     earliest: Millis | None
     quota: QuotaView
     share: ShareView
+    not_taken: str = (
+        ""  # why the text of this offer counts for nothing, in one sentence; "" = it was taken, or it is the same
+    )
 
 
 class TurnAccepted(View, frozen=True, kw_only=True):

@@ -57,6 +57,13 @@ def test_the_same_again_gets_the_same_receipt(world: World, agent: Agent) -> Non
     assert (again.delivery, again.state, again.note) == (DELIVERY, "queued", "accepted before")
 
 
+def test_a_text_that_was_not_taken_is_told_in_the_note(world: World, agent: Agent) -> None:
+    agent.say("completed", turn_id="own", text="one", to="weixin:main:ann")
+    world.desk.not_taken = "its text is gone"
+    (again,) = agent.say("completed", turn_id="own", text="two", to="weixin:main:ann")
+    assert (again.state, again.note) == ("queued", "its text is gone")
+
+
 def test_another_text_is_a_conflict(world: World, agent: Agent) -> None:
     agent.say("completed", turn_id=TURN, text="hi")
     (error,) = agent.say("completed", turn_id=TURN, text="ho")

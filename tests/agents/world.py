@@ -115,6 +115,7 @@ class FakeDesk:
         self.accepted: dict[str, TurnOffer] = {}
         self.states: dict[str, views.State] = {}
         self.failure: Exception | None = None
+        self.not_taken = ""
         self.held: dict[str, Slot] = {}  # turn id -> when its acceptance may end
 
     def accept(self, offer: TurnOffer, agent: str) -> FutureLike:
@@ -161,7 +162,14 @@ class FakeDesk:
     def _answer(self, offer: TurnOffer, deliveries: list[str], repeated: bool) -> views.TurnAccepted:
         found = tuple(
             views.DeliveryView(
-                delivery=d, peer="weixin:main:ann", state="queued", reason="r", earliest=None, quota=QUOTA, share=SHARE
+                delivery=d,
+                peer="weixin:main:ann",
+                state="queued",
+                reason="r",
+                earliest=None,
+                quota=QUOTA,
+                share=SHARE,
+                not_taken=self.not_taken,
             )
             for d in deliveries
         )

@@ -40,6 +40,7 @@ class FakeGateway:
         self.earliest: int | None = None
         self.failure: Exception | None = None
         self.erased: dict[str, Any] = {}  # what an erasure comes to, other than by default
+        self.not_taken = ""  # what every delivery says of a text
         self.is_ready = True
         self.is_well = True
         self.hold = asyncio.Event()
@@ -113,6 +114,7 @@ class FakeGateway:
             earliest=receipt.earliest,
             quota=QUOTA,
             share=SHARE,
+            not_taken=self.not_taken,
         )
 
     async def dry_run(self, offer: api.TurnOffer) -> views.DryRun:

@@ -125,8 +125,26 @@ async def test_once_its_text_is_gone_the_same_turn_is_the_same_delivery_whatever
     for text in ("one", "two"):
         again = await stage.offer(text, turn_id="t1")
         assert ([d.delivery for d in again.deliveries], again.repeated) == ([delivery], True)
+        assert again.deliveries[0].not_taken.startswith("the text that was sent now was not taken")
     assert line.texts == ["one"]
     assert len(await stage.events(TurnCompleted)) == 1
+
+
+async def test_what_can_be_compared_is_not_said_to_be_lost(stage: Stage) -> None:
+    line = await stage.account(access=("all",))
+    for peer in (ANN, BEN):
+        await line.hear("hello", peer)
+    await bind(stage, ANN_AT, BEN_AT)
+    offer = TurnOffer(session="desk", turn_id="t1", text="news")
+    first = await stage.service.accept_turn(offer)
+    assert [d.not_taken for d in first.deliveries] == ["", ""]
+    for each in first.deliveries:
+        await stage.final(each.delivery)
+    await stage.service.erase(EraseOrder(delivery=first.deliveries[0].delivery))
+    again = await stage.service.accept_turn(offer)
+    assert [bool(d.not_taken) for d in again.deliveries] == [True, False]
+    with pytest.raises(TurnConflict):
+        await stage.service.accept_turn(msgspec.structs.replace(offer, text="other news"))
 
 
 @pytest.mark.parametrize("text", ["", "[[reply_to:m-1]]\n"])

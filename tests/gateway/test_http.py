@@ -34,6 +34,7 @@ async def test_a_turn_is_accepted_with_one_delivery_for_each_peer(served: Served
         "earliest": None,
         "quota": {"left": 7, "of": 10, "ends_at": NOW + 3_600_000},
         "share": {"used": 1, "of": 3, "rolls_at": NOW + 60_000},
+        "not_taken": "",
     }
 
 

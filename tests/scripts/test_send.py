@@ -152,6 +152,17 @@ async def test_names_of_all_verbs(console: Console, args: list[str], says: str) 
     assert says in ended.err
 
 
+async def test_a_text_that_was_not_taken_is_told(console: Console, gateway: FakeGateway) -> None:
+    gateway.state, gateway.not_taken = "delivered", "the text that was sent now was not taken"
+    ended = await console.run("send", "--json", "-t", ALICE, "hello")
+    (row,) = ended.rows
+    assert (ended.code, row["state"], row["not_taken"]) == (0, "delivered", gateway.not_taken)
+    assert f"{row['delivery']}: {gateway.not_taken}" in ended.err
+    gateway.not_taken = ""
+    ended = await console.run("send", "--json", "-t", ALICE, "hello")
+    assert (ended.rows[0]["not_taken"], ended.err) == ("", "")
+
+
 async def test_two_empty_streams_are_two_turns_that_failed(console: Console, gateway: FakeGateway) -> None:
     for _ in range(2):
         await console.run("send", "-t", ALICE, "--from", "claude", "-", stdin=b"")

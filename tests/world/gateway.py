@@ -228,6 +228,7 @@ class Delivery(msgspec.Struct):
 
     delivery: str
     peer: str
+    not_taken: str = ""
 
 
 class Standing(msgspec.Struct):
