@@ -64,10 +64,8 @@ async def open_log(config: Config, scheduler: LoopScheduler) -> SqliteLog:
 
 
 async def mixed_days(path: Path, *, simulated: bool) -> str:
-    """What is wrong if the log at `path` would go on in days of this kind, "" if nothing is. Only reads, and takes a log without events
-    and what cannot be read (whoever opens it to write says why) for one of any days."""
-    if not path.exists():
-        return ""
+    """What is wrong if the log at `path` would go on in days of this kind, "" if nothing is. Only reads. No log, one without events, and
+    one that cannot be read (whoever opens it to write says why) are for days of any kind."""
     try:
         reader = await SqliteReader.open(path)
         try:
