@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import Literal
 
 import msgspec
@@ -28,13 +28,14 @@ def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: in
     """Open the request and charge it."""
     if state.request is not None:
         raise FoldError(f"request {event.request} while {state.request.request} is open")
+    window = state.window_number
     request = OpenRequest(
         request=event.request,
         kind=event.kind,
         epoch=epoch,
         login=event.login,
         requested_at=at,
-        window=state.window_number,
+        window=window,
         body=event.body,
         token=event.token,
         carried=event.carried,
@@ -48,28 +49,35 @@ def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: in
         request=event.request,
         kind=event.kind,
         requested_at=at,
-        window=state.window_number,
+        window=window,
         remainder=event.remainder,
     )
     tells = event.kind == "notice" and event.notice in ("", TURN_WAITS)
     turn = _to(state.turn, noticed=True) if state.turn and tells else state.turn
-    charges = (*quota.prune_within(state.charges, state.window_number, at), charge)
+    charges = (*quota.prune_within(state.charges, window, at), charge)
     return _to(state, request=request, charges=charges, retry_at=0, turn=turn)
 
 
 def send_succeeded(state: PeerState, event: SendSucceeded, at: Millis, _epoch: int) -> PeerState:
     """Its charge runs out from now on; what it carried has arrived, or, without a message id, perhaps."""
     request = _closing(state, event.request)
-    state = _to(state, request=None, retries=0, charges=quota.settle(state.charges, event.request, at))
+    over = [c.output for c in request.carried if c.whole] if event.message_id else []
+    state = _to(
+        state,
+        request=None,
+        retries=0,
+        charges=quota.settle(state.charges, event.request, at),
+        queue=others(state.queue, over),
+        answers=others(state.answers, over),
+    )
     for carried in request.carried:
-        state = _arrived(state, request, carried, event.message_id, at)
+        if carried.output not in over:
+            state = _arrived(state, request, carried, event.message_id, at)
     return state
 
 
 def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_id: str, at: Millis) -> PeerState:
-    """An output after a part of it was accepted."""
-    if message_id and carried.whole:
-        return remove(state, carried.output)
+    """An output that still wants something after a part of it was accepted."""
     output = _find(state, carried.output)
     if output is None:
         return state
@@ -80,7 +88,7 @@ def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_i
         state = buried(state, entry)
     if output in state.answers and not carried.whole:
         return _to(state, answers=_replaced(state.answers, after))
-    if message_id and not carried.whole:
+    if message_id:
         entry = Dead(output=after, fate="cut", reason="longer_than_a_part", at=at, request=request.request)
         state = buried(state, entry)
     return remove(state, carried.output)
@@ -176,9 +184,9 @@ def buried(state: PeerState, dead: Dead) -> PeerState:
     return _to(state, dead=bury(state.dead, dead))
 
 
-def others(outputs: Iterable[Output], names: frozenset[str]) -> tuple[Output, ...]:
+def others(outputs: tuple[Output, ...], names: Container[str]) -> tuple[Output, ...]:
     """The outputs but for some."""
-    return tuple([o for o in outputs if o.output not in names])
+    return tuple([o for o in outputs if o.output not in names]) if outputs else outputs
 
 
 def _closing(state: PeerState, request: str) -> OpenRequest:

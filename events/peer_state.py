@@ -54,7 +54,7 @@ _to = msgspec.structs.replace
 _finish = msgspec.structs.force_setattr
 
 
-def evolve(state: PeerState, event: Event, *, version: int, at: Millis, epoch: int) -> PeerState:
+def evolve(state: PeerState, event: Event, version: int, at: Millis, epoch: int) -> PeerState:
     """The state after one event of the peer's stream. Raises FoldError when the version does not follow."""
     if version != state.version + 1:
         raise FoldError(f"version {version} cannot follow {state.version}")

@@ -61,11 +61,10 @@ def carry(charges: tuple[Charge, ...], window: int, not_before: Millis) -> tuple
 
 def settle(charges: tuple[Charge, ...], request: str, at: Millis) -> tuple[Charge, ...]:
     """The charge of a request runs out from `at` on."""
-    for place in range(len(charges) - 1, -1, -1):  # an outcome is most often that of the newest charge
-        if charges[place].request == request:
-            settled = msgspec.structs.replace(charges[place], settled_at=at)
-            return (*charges[:place], settled, *charges[place + 1 :])
-    return charges
+    if not charges or charges[-1].request != request:  # an outcome is nearly always that of the newest charge
+        return tuple([msgspec.structs.replace(c, settled_at=at) if c.request == request else c for c in charges])
+    *earlier, newest = charges
+    return (*earlier, msgspec.structs.replace(newest, settled_at=at))
 
 
 def release(charges: tuple[Charge, ...], request: str) -> tuple[Charge, ...]:

@@ -32,14 +32,14 @@ class World(msgspec.Struct):
         """Take in the next events; a long replay spends its time here. Raises FoldError."""
         if not events:
             return
-        peers, evolve, blank, latest = self.peers, peer_state.evolve, PeerState(), self.at
+        peers, bots, evolve, blank, latest = self.peers, self.bots, peer_state.evolve, PeerState(), self.at
         for r in events:
             stream, at = r.stream, r.at
-            old = peers.get(stream)
-            if old is None and stream.startswith("bot-"):
-                self.bots[stream] = _evolve_bot(self.bots.get(stream, BotState()), r)
+            old = peers.get(stream, blank)
+            if old is blank and stream.startswith("bot-"):
+                bots[stream] = _evolve_bot(bots.get(stream) or BotState(), r)
             else:
-                peers[stream] = evolve(old or blank, r.event, version=r.version, at=at, epoch=r.epoch)
+                peers[stream] = evolve(old, r.event, r.version, at, r.epoch)
             if at > latest:  # noqa: PLR1730 - `max` takes three times as long
                 latest = at
         self.position, self.at = events[-1].position, latest
