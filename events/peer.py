@@ -17,6 +17,9 @@ class ChargeNote(Part, frozen=True, kw_only=True):
     slots: int
     share: int = 0
     shares: int = 0
+    carried: int | None = (
+        None  # of the slots up to this one, from before the message; None = written by an older program
+    )
 
 
 class MessageReceived(Event, frozen=True, kw_only=True, tag="message_received"):

@@ -95,9 +95,14 @@ def spent(charges: tuple[Charge, ...], window: int) -> int:
     return sum(1 for c in charges if c.window == window)
 
 
+def carried(charges: tuple[Charge, ...], window: int) -> int:
+    """How many of the replies that count against a window were asked for before the message that opened it."""
+    return sum(1 for c in charges if c.window == window and c.carried)
+
+
 def fresh(charges: tuple[Charge, ...], window: int, policy: Policy) -> int:
     """Replies that a window had when it opened: its quota without what was carried into it."""
-    return max(0, policy.quota_replies - sum(1 for c in charges if c.window == window and c.carried))
+    return max(0, policy.quota_replies - carried(charges, window))
 
 
 def quota_left(charges: tuple[Charge, ...], window: Window | None, policy: Policy) -> int:

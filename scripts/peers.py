@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from actors.deciding.facts import carried
 from actors.gateway.views import PeerView
 from actors.text.counts import counted
 from scripts import showing
@@ -62,7 +63,7 @@ def peers(
 def cells(printer: Printer, view: PeerView) -> tuple[str, ...]:
     """A peer as a row."""
     ends = showing.when(printer, view.quota.ends_at)
-    room = (showing.quota(view.quota), ends, showing.share(view.share))
+    room = (showing.quota(view.quota) + carried(view.quota.carried), ends, showing.share(view.share))
     why = view.reason or _turn(view)
     return view.peer, view.stream, view.access, view.session, *room, str(view.waiting), str(view.dead), why
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Any
 
+from actors.deciding.facts import carried
 from actors.gateway.views import DeliveryView, Forecast, QuotaView, Receipt, ShareView
 from actors.text.counts import counted
 from events.base import Millis
@@ -79,7 +80,7 @@ def room(printer: Printer, quota_view: QuotaView, share_view: ShareView) -> str:
     window = when(printer, quota_view.ends_at, "no window is open")
     rolls = "" if share_view.rolls_at is None else f", the next frees {printer.time(share_view.rolls_at)}"
     ends = f"until {window}" if quota_view.ends_at is not None else window
-    return f"quota {quota(quota_view)} left, {ends}; share {share(share_view)} used{rolls}"
+    return f"quota {quota(quota_view)} left{carried(quota_view.carried)}, {ends}; share {share(share_view)} used{rolls}"
 
 
 def delivery(printer: Printer, view: DeliveryView | Receipt) -> str:
@@ -99,7 +100,9 @@ def forecast(printer: Printer, view: Forecast) -> str:
     if view.would == "wait":
         lines.append(f"  earliest: {earliest(printer, view.earliest)}")
     spends = f"spends {counted(view.replies, 'reply', 'replies')}"
-    lines.append(f"  quota {quota(view.quota_before)} -> {quota(view.quota_after)} left; {spends}")
+    lines.append(
+        f"  quota {quota(view.quota_before)} -> {quota(view.quota_after)} left{carried(view.quota_after.carried)}; {spends}"
+    )
     lines.append(f"  share {share(view.share_before)} -> {share(view.share_after)} used")
     if view.drops:
         lines.append(f"  would drop: {', '.join(view.drops)}")

@@ -171,6 +171,7 @@ class Streams:
         parts: int = 1,
         share: int = 0,
         cause: str = "",
+        carried_before: int | None = None,
         **more: Any,
     ) -> Streams:
         """A send is decided: `turns` whole, or (turn, start, end). The charge note counts by itself."""
@@ -188,7 +189,13 @@ class Streams:
             token=f"k-{message}",
             policy="p-1",
             charge=peer.ChargeNote(
-                window=number, opened_by=message, slot=slot, slots=10, share=share, shares=3 if share else 0
+                window=number,
+                opened_by=message,
+                slot=slot,
+                slots=10,
+                share=share,
+                shares=3 if share else 0,
+                carried=carried_before,
             ),
             carried=carried,
             left_out=tuple(delivery_id(stream, t) for t in left_out),

@@ -92,6 +92,7 @@ def _charge(draft: Draft, kind: Kind) -> ChargeNote:
         slots=policy.quota_replies,
         share=quota.share_used(state.charges, policy, draft.now) + 1 if push else 0,
         shares=policy.share_replies if push else 0,
+        carried=quota.carried(state.charges, state.window_number),
     )
 
 

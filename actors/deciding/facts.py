@@ -146,11 +146,17 @@ def _window(case: _Case) -> Fact:
     return Fact(f"the window that message {window.message} opened ended at {ended}", f"{_MESSAGE} opens a new one")
 
 
+def carried(count: int | None) -> str:
+    """What stands behind `n of 10` where some of what is spent was asked for before the message that opened the window."""
+    return f" ({count} carried from before the message)" if count else ""
+
+
 def _spent(case: _Case) -> Fact:
     window = case.state.window
     opened = f" of the window that message {window.message} opened" if window else ""
     of = case.view.policy.quota_replies
-    return Fact(f"the quota{opened} is spent: {of} of {of}", f"{_MESSAGE} opens a new window")
+    before = carried(quota.carried(case.state.charges, case.state.window_number))
+    return Fact(f"the quota{opened} is spent: {of} of {of}{before}", f"{_MESSAGE} opens a new window")
 
 
 def _reserved(case: _Case) -> Fact:

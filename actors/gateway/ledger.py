@@ -104,6 +104,7 @@ async def _row(log: Log, finder: Finder, entry: Entry, instances: Instances) -> 
         outcome=story.result,
         charged=story.charged,
         bytes=story.total,
+        carried=story.charge.carried,
     )
 
 

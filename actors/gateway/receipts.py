@@ -83,7 +83,12 @@ def quota_view(state: PeerState, view: BotView, now: Millis) -> views.QuotaView:
     if window is None or not quota.window_open(window, view.generation, policy, now):
         return views.QuotaView(left=0, of=policy.quota_replies)
     left = quota.quota_left(state.charges, window, policy)
-    return views.QuotaView(left=left, of=policy.quota_replies, ends_at=quota.window_ends_at(window, policy))
+    return views.QuotaView(
+        left=left,
+        of=policy.quota_replies,
+        ends_at=quota.window_ends_at(window, policy),
+        carried=quota.carried(state.charges, window.number),
+    )
 
 
 def share_view(state: PeerState, view: BotView, now: Millis) -> views.ShareView:

@@ -32,11 +32,13 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QuotaView(View, frozen=True, kw_only=True):
-    """The current window of a peer: replies left of its quota, and when we stop counting on it (None = no window is open)."""
+    """The current window of a peer: replies left of its quota, when we stop counting on it (None = no window is open), and how many of
+    those that are spent were asked for before the message that opened it, since the channel may count them here."""
 
     left: int
     of: int
     ends_at: Millis | None = None
+    carried: int = 0
 
 
 class ShareView(View, frozen=True, kw_only=True):
@@ -252,6 +254,7 @@ class LedgerRow(View, frozen=True, kw_only=True):
     outcome: RequestOutcome
     charged: bool
     bytes: int
+    carried: int | None  # of the slots up to this one, from before the message; None = an older program did not say
 
 
 class LedgerPage(View, frozen=True, kw_only=True):

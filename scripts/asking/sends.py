@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from actors.deciding.facts import NEVER_LEFT, UNKNOWN
+from actors.deciding.facts import NEVER_LEFT, UNKNOWN, carried
 from actors.text.counts import counted
 from events.peer_sends import TURN_WAITS
 from events.stories import MessageStory, RequestStory
@@ -60,7 +60,7 @@ def spent(request: RequestStory) -> str:
     )
     share = f", and share {request.charge.share} of {request.charge.shares}" if request.charge.shares else ""
     lifted = f" (observe mode; enforce mode would have waited: {request.lifted})" if request.lifted else ""
-    return f"It spent slot {slot(request)} {opened}{share}{lifted}."
+    return f"It spent slot {slot(request)}{carried(request.charge.carried)} {opened}{share}{lifted}."
 
 
 def slot(request: RequestStory) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from actors.deciding.facts import carried
 from actors.gateway.views import LedgerRow
 from events.base import Kind, Millis
 from events.bot import BotStarted
@@ -31,6 +32,12 @@ class AuditRow(LedgerRow, frozen=True, kw_only=True):
     failure: str  # class of a refusal, or why an outcome is unknown; "" otherwise
     code: int  # the channel's code, or the HTTP status, of a refusal
     lifted: str  # in observe mode: the limit that would have made it wait
+
+
+NEW_COLUMNS = ("carried",)
+"""Columns that are newer than the first release: they stand last, where they move no other."""
+
+COLUMNS = (*(name for name in AuditRow.__struct_fields__ if name not in NEW_COLUMNS), *NEW_COLUMNS)
 
 
 class AuditOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +132,7 @@ def _row(story: RequestStory, stream: str, peer: str, turn_ids: tuple[str, ...],
         outcome=story.result,
         charged=story.charged,
         bytes=story.total,
+        carried=charge.carried,
         outcome_at=story.outcome_at,
         failure=story.failure or story.reason,
         code=story.code,
@@ -150,7 +158,7 @@ def describe(row: AuditRow, printer: Printer) -> str:
     outcome = row.outcome + (f" {row.failure}" if row.failure else "") + (f" {row.code}" if row.code else "")
     return (
         f"{printer.time(row.at)}  {row.peer}  {row.kind:<6}  {outcome}{'' if row.charged else ' (free)'}"
-        f"  slot {row.slot}/{row.slots} of {row.window_opened_by or 'no window'}{share}{part}  {row.bytes} B"
+        f"  slot {row.slot}/{row.slots}{carried(row.carried)} of {row.window_opened_by or 'no window'}{share}{part}  {row.bytes} B"
         f"  epoch {row.epoch} {row.instance or '?'}  {row.request}  {row.client_id}"
         f"  {row.message_id or '-'}  {','.join(row.turn_ids) or '-'}"
         + (f"  (enforce would have waited: {row.lifted})" if row.lifted else "")
@@ -168,9 +176,9 @@ def _print_csv(rows: Iterable[AuditRow], printer: Printer) -> None:
     quoted by an apostrophe: ids come from agents and channels."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(AuditRow.__struct_fields__)
+    writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow([_cell(getattr(row, name)) for name in AuditRow.__struct_fields__])
+        writer.writerow([_cell(getattr(row, name)) for name in COLUMNS])
     printer.raw(text.getvalue())
 
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from actors.deciding.facts import fact_of
+from actors.deciding.facts import carried, fact_of
 from actors.deciding.gate import Lane, next_lane
 from actors.deciding.view import Block, BotView
 from actors.text.counts import counted
@@ -62,6 +62,7 @@ class PeerReport(msgspec.Struct, frozen=True, kw_only=True):
     window_open: bool
     quota_spent: int
     quota_of: int
+    quota_carried: int  # of those spent, from before the message that opened the window
     share_spent: int
     share_of: int
     share_free_at: Millis | None
@@ -170,6 +171,7 @@ def _report(state: PeerState, view: BotView, lane: Lane | Block, now: Millis) ->
         window_open=quota.window_open(window, view.generation, policy, now),
         quota_spent=quota.spent(state.charges, state.window_number) if window else 0,
         quota_of=policy.quota_replies,
+        quota_carried=quota.carried(state.charges, state.window_number) if window else 0,
         share_spent=quota.share_used(state.charges, policy, now),
         share_of=policy.share_replies,
         share_free_at=quota.share_free_at(state.charges, policy, now),
@@ -207,7 +209,7 @@ def describe(report: PeerReport, fact: str, printer: Printer) -> str:
     return "\n".join(
         (
             f"{report.peer}  (at {printer.time(report.now)})",
-            f"  quota     {report.quota_spent} of {report.quota_of} spent; {_window(report, printer)}",
+            f"  quota     {report.quota_spent} of {report.quota_of} spent{carried(report.quota_carried)}; {_window(report, printer)}",
             f"  share     {report.share_spent} of {report.share_of} spent; {_share(report, printer)}",
             f"  token     {'known' if report.token else 'none'}",
             f"  backlog   {_list(report.backlog)}",

@@ -132,23 +132,25 @@ def test_a_request_is_whole_in_itself() -> None:
     assert peer.sends[0].token == "token 1"
     assert request.client_id == peer.sends[0].client_id != ""
     assert (request.login, request.policy) == (1, "p-1")
-    assert request.charge == ChargeNote(window=1, opened_by="m-1", slot=1, slots=10, share=1, shares=3)
+    assert request.charge == ChargeNote(window=1, opened_by="m-1", slot=1, slots=10, share=1, shares=3, carried=0)
     assert request.lifted == ""
 
 
 def test_slots_and_shares_are_counted_in_the_charge() -> None:
     peer = OnePeer().met()
     peer.accept("t1", "one")
-    assert last(peer).charge == ChargeNote(window=1, opened_by="m-1", slot=2, slots=10, share=1, shares=3)
+    assert last(peer).charge == ChargeNote(window=1, opened_by="m-1", slot=2, slots=10, share=1, shares=3, carried=0)
     peer.ok()
     peer.accept("t2", "two")
-    assert last(peer).charge == ChargeNote(window=1, opened_by="m-1", slot=3, slots=10, share=2, shares=3)
+    assert last(peer).charge == ChargeNote(window=1, opened_by="m-1", slot=3, slots=10, share=2, shares=3, carried=0)
     peer.wait(MINUTE)
     peer.message()
     peer.finish("hi")
     peer.ok()
     assert last(peer).kind == "answer"
-    assert last(peer).charge == ChargeNote(window=2, opened_by="m-2", slot=2, slots=10), "the open push moved over"
+    assert last(peer).charge == ChargeNote(window=2, opened_by="m-2", slot=2, slots=10, carried=1), (
+        "the open push moved over"
+    )
 
 
 def test_an_answer_in_parts_in_their_order() -> None:

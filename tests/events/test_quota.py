@@ -101,6 +101,13 @@ def test_what_a_new_window_carries(settled_at: int | None, carried: bool) -> Non
     assert after.window == (2 if carried else 1)
 
 
+def test_what_was_carried_is_counted_in_its_window_alone() -> None:
+    before = (charge("old", T - 1, window=1), charge("late", T, window=1), charge("open", None, window=1))
+    after = (*quota.carry(before, 2, not_before=T), charge("new", None, window=2))
+    assert [quota.carried(after, window) for window in (1, 2, 3)] == [0, 2, 0]
+    assert (quota.spent(after, 2), quota.carried(quota.release(after, "open"), 2)) == (3, 1)
+
+
 def test_an_unknown_that_may_still_arrive_is_carried() -> None:
     (after,) = quota.carry((charge("r", settled_at=T + 20_000),), 2, not_before=T + 19_999)
     assert after.window == 2

@@ -32,7 +32,7 @@ async def test_a_turn_is_accepted_with_one_delivery_for_each_peer(served: Served
         "state": "queued",
         "reason": "waits for the peer's next message: its reply token is spent",
         "earliest": None,
-        "quota": {"left": 7, "of": 10, "ends_at": NOW + 3_600_000},
+        "quota": {"left": 7, "of": 10, "ends_at": NOW + 3_600_000, "carried": 0},
         "share": {"used": 1, "of": 3, "rolls_at": NOW + 60_000},
         "not_taken": "",
     }

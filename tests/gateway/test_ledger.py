@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.gateway.api import LedgerQuery
+from actors.gateway.api import LedgerQuery, TurnOffer
 from actors.gateway.errors import UnknownPeer
 from actors.gateway.views import LedgerRow
 from actors.ports import Accepted, Outcome, Refused, Unknown
@@ -120,3 +120,24 @@ async def test_an_unknown_name(stage: Stage) -> None:
     with pytest.raises(UnknownPeer):
         await rows(stage, peer="weixin:main:zoe")
     assert await rows(stage) == ()
+
+
+async def test_what_a_message_finds_on_its_way_is_told_as_carried_wherever_the_quota_is(stage: Stage) -> None:
+    line = await stage.account()
+    line.manual = True
+    await line.hear("hello")
+    first = await stage.offer("on its way", turn_id="t1")
+    assert (first.deliveries[0].quota.left, first.deliveries[0].quota.carried) == (9, 0)
+    await stage.until(lambda: len(line.orders) == 1)
+    await line.hear("and?")
+    peer = await stage.service.peer(ANN_AT)
+    assert (peer.quota.left, peer.quota.carried) == (9, 1)
+    line.answer(Accepted(message_id="m1"))
+    second = await stage.send("news", turn_id="t2")
+    await stage.until(lambda: len(line.orders) == 2)
+    line.answer(Accepted(message_id="m2"))
+    receipt = await stage.final(second)
+    assert (receipt.quota.left, receipt.quota.carried) == (8, 1)
+    (forecast,) = (await stage.service.dry_run(TurnOffer(to="weixin:main", text="more", turn_id="t3"))).forecasts
+    assert (forecast.quota_before.carried, forecast.quota_after.carried) == (1, 1)
+    assert [(r.slot, r.carried) for r in await rows(stage)] == [(1, 0), (2, 1)]

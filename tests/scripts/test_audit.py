@@ -58,6 +58,7 @@ async def test_one_row_for_each_charged_reply() -> None:
         "outcome": "confirmed",
         "charged": True,
         "bytes": 200,
+        "carried": None,
         "outcome_at": NOON + HOUR,
         "failure": "",
         "code": 0,
@@ -106,6 +107,19 @@ async def test_csv_has_a_header_and_disarms_formulas() -> None:
     await audit(await log_of(streams), AuditOptions(csv=True), paper)
     (row,) = csv.DictReader(io.StringIO(paper.text))
     assert (row["turn_ids"], row["slot"], row["outcome"]) == ("'=cmd()", "1", "confirmed")
+
+
+async def test_what_was_carried_is_counted_and_the_last_column() -> None:
+    streams = Streams().start().message("m1").complete("t1").request("r1", "t1", carried_before=4).ok("r1")
+    text, table, as_json = Paper(), Paper(), Paper(json=True)
+    await audit(await log_of(streams), AuditOptions(), text)
+    assert "slot 1/10 (4 carried from before the message) of m1" in text.text
+    await audit(await log_of(streams), AuditOptions(csv=True), table)
+    head, row = csv.reader(io.StringIO(table.text))
+    assert (head[-1], row[-1]) == ("carried", "4")
+    assert head[-2] == "lifted", "columns that were there before stand where they stood"
+    await audit(await log_of(streams), AuditOptions(), as_json)
+    assert as_json.rows[0]["carried"] == 4
 
 
 async def test_an_unknown_that_was_resolved_counts_as_what_it_was() -> None:

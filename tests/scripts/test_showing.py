@@ -48,6 +48,8 @@ def test_room_in_words() -> None:
     assert open_ == (
         "quota 7 of 10 left, until 2025-06-15 15:06:40 UTC; share 1 of 3 used, the next frees 2025-06-15 15:06:40 UTC"
     )
+    carried = showing.room(paper, QuotaView(left=0, of=10, ends_at=NOW, carried=4), ShareView(used=1, of=3))
+    assert carried.startswith("quota 0 of 10 left (4 carried from before the message), until")
     closed = showing.room(paper, QuotaView(left=0, of=10), ShareView(used=0, of=3))
     assert closed == "quota 0 of 10 left, no window is open; share 0 of 3 used"
 
@@ -128,6 +130,9 @@ def test_earliest_is_a_time_or_refers_to_what_is_waited_for_and_is_left_out_wher
     )
     assert "earliest" not in showing.forecast(Paper(), forecast)
     assert "quota 7 of 10 -> 6 of 10 left; spends 1 reply" in showing.forecast(Paper(), forecast)
+    room = QuotaView(left=6, of=10, carried=2)
+    told = showing.forecast(Paper(), msgspec.structs.replace(forecast, quota_before=room, quota_after=room))
+    assert "quota 6 of 10 -> 6 of 10 left (2 carried from before the message); spends" in told
     waits = msgspec.structs.replace(forecast, would="wait")
     assert "earliest: when that happens; no time is known" in showing.forecast(Paper(), waits)
     timed = msgspec.structs.replace(forecast, would="wait", earliest=NOW)
