@@ -158,7 +158,8 @@ class AccountLife:
         if self.account.fenced:
             return
         if credentials is None:
-            self._enter("login_needed", f"log in with: replyledger login {self.spec.address.channel}")
+            channel, name = self.spec.address.channel, self.spec.address.account
+            self._enter("login_needed", f"log in with: replyledger login {channel} --account {name}")
         elif begun == "login_lost":
             self._enter("login_lost", "the channel ended this login; log in again")
         else:

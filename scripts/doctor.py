@@ -15,12 +15,14 @@ import msgspec
 import typer
 
 from actors.runtime.clock import BootClock
+from actors.text.counts import counted
 from actors.text.moments import show_span
 from events.base import Millis
 from events.codec import decode
 from events.errors import EventError
+from scripts.asking import spool, spoolable
 from scripts.configuration.config import Config, Listener, find, load
-from scripts.exits import ConfigRefused, Failed
+from scripts.exits import ConfigRefused, Failed, Misused
 from scripts.options import Options
 from scripts.reading.opening import log_path
 from scripts.running.credentials import LoginFile
@@ -40,6 +42,9 @@ CLOCK_MIN = 1_735_689_600_000
 """2025-01-01: a clock before it was never set."""
 
 READABLE = "a log that this version can read; `replyledger backup` makes copies of a good one"
+
+REFUSED_SHOWN_MAX = 20
+"""How many refused turns are named."""
 
 AHEAD_MAX_MS = 60_000
 """How far the log's last event may be ahead of the clock."""
@@ -85,6 +90,7 @@ def examine(given: Options, now: Millis) -> Iterator[Check]:
     yield from check_days(config)
     for account in config.accounts:
         yield check_login(LoginFile(config.state_dir, account.name), account.name)
+    yield from check_spool(config)
     for listener in (config.agents, config.http):
         yield check_port(listener)
 
@@ -235,6 +241,44 @@ def check_login(login: LoginFile, account: str) -> Check:
     except ConfigRefused as error:
         return bad(what, str(error), f"replyledger login weixin --account {account}")
     return mode
+
+
+def check_spool(config: Config) -> Iterator[Check]:
+    """What waits in the spool, for whom, and what was refused and why."""
+    there: dict[tuple[str, str], list[str]] = {}
+    for path in spool.waiting(config.state_dir):
+        taken = spool.read(path)
+        reason, right = _spooled(config, taken)
+        there.setdefault((reason, right), []).append(path.name)
+    for (reason, right), names in there.items():
+        wait = counted(len(names), "turn waits", "turns wait")
+        yield note("spool", f"{wait}, {reason}; the first is {names[0]}", right)
+    refused = spool.refused(config.state_dir)
+    for path in refused[-REFUSED_SHOWN_MAX:]:
+        seen = spool.why_refused(path)
+        whose = f", turn {seen.turn_id} for {seen.to}" if seen.to else ""
+        yield note(
+            "spool", f"{seen.file}{whose} was refused: {seen.reason}", f"{path.stem}.json as its name offers it again"
+        )
+    if len(refused) > REFUSED_SHOWN_MAX:
+        more = counted(len(refused) - REFUSED_SHOWN_MAX, "older one was", "older ones were")
+        yield note("spool", f"{more} refused, too", f"look into {spool.folder_of(config.state_dir)}")
+
+
+def _spooled(config: Config, taken: spool.Spooled) -> tuple[str, str]:
+    """What is to be said of a file that waits, and what would be right."""
+    if taken.offer is None:
+        return (
+            f"that cannot be offered: {taken.problem}",
+            "a file that `send --spool` wrote, and that this user can read",
+        )
+    try:
+        needed = spoolable.logins_needed(config, (taken.offer,))
+    except Misused:
+        return f"for {taken.to}: the configuration has no such account", "its name in the configuration"
+    if needed:
+        return f"for {taken.to}: nobody has logged in yet", needed[0]
+    return f"for {taken.to}", "`replyledger run` takes in what waits"
 
 
 def check_port(listener: Listener) -> Check:

@@ -3,6 +3,7 @@
 ScriptError (scripts.errors)
 └── Stop
     ├── Failed            1
+    │   └── LoginNeeded   1
     ├── Misused           2
     ├── NotRunning       69
     ├── Waiting          75
@@ -41,6 +42,10 @@ class Stop(ScriptError):
 
 class Failed(Stop):
     """It did not work."""
+
+
+class LoginNeeded(Failed):
+    """Nobody has logged in to the account yet; nothing was accepted."""
 
 
 class Misused(Stop):

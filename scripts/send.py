@@ -1,7 +1,7 @@
 """`replyledger send`: offer a text, or the turns of an agent's stream, and say what became of it.
 
 Exit codes: 0 everything was confirmed; 75 accepted and waiting (also when left in the spool); 1 anything failed, was dropped or skipped,
-or is unknown.
+or is unknown, or nobody has logged in to the account yet, so that nothing was accepted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from actors.gateway.api import WAIT_MS_MAX, TurnOffer, TurnOrigin
 from actors.gateway.views import FINAL, DeliveryView, DryRun, Forecast, Receipt, State, TurnAccepted
 from actors.runtime.clock import BootClock
 from scripts import showing
-from scripts.asking import sources, spool
+from scripts.asking import sources, spool, spoolable
 from scripts.asking.asker import Offline, asker
 from scripts.asking.client import Asker, path_of
 from scripts.asking.sources import Addressed, Format, Source
 from scripts.configuration import config
-from scripts.exits import ExitCode, NotRunning
+from scripts.exits import ExitCode, LoginNeeded, NotRunning, Stop
 from scripts.options import Options
 from scripts.printing import Printer
 from scripts.verbs import start, verb
@@ -73,7 +73,7 @@ Wait = Annotated[
     float | None, typer.Option("--wait", min=0, max=WAIT_MS_MAX / 1000, help="Seconds to wait for the outcome.")
 ]
 DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Only say what would become of it.")]
-Spool = Annotated[bool, typer.Option("--spool", help="If no gateway runs, leave it for the next start.")]
+Spool = Annotated[bool, typer.Option("--spool", help="If no gateway can take it, leave it for one that can.")]
 
 
 @app.command()
@@ -94,7 +94,7 @@ def send(
 ) -> None:
     """Deliver a text to a peer or to a session's peers.
 
-    Exit code 0: confirmed by the channel. 75: accepted, and waiting. 1: failed, dropped, skipped or unknown.
+    Exit code 0: confirmed by the channel. 75: accepted, and waiting. 1: failed, dropped, skipped or unknown, or not accepted.
     """
     given, printer = start(ctx)
     source = Source(text=text, file=file, format=from_)
@@ -102,15 +102,18 @@ def send(
         to=to, session=session, turn_id=turn_id or "", origin=msgspec.convert(origin.value, TurnOrigin)
     )
     offers = sources.offers(source, addressed, printer)
-    ask = _asker(given, offline, spool_it and not dry_run, offers, printer)
+    spool_it = spool_it and not dry_run
+    if spool_it:
+        spoolable.check(config.load(given.config), offers)
+    ask = _asker(given, offline, spool_it, offers, printer)
     if dry_run:
         raise typer.Exit(_forecast(ask, offers, printer))
     try:
         accepted = [ask.post(TurnAccepted, "/v1/turns", offer) for offer in offers]
-    except NotRunning:
+    except (NotRunning, LoginNeeded) as why:
         if not spool_it:
             raise
-        _leave(given, offers, printer)
+        _leave(given, offers, printer, why)
     raise typer.Exit(_outcome(ask, accepted, None if wait is None else int(wait * 1000), printer))
 
 
@@ -118,18 +121,23 @@ def _asker(given: Options, offline: bool, spool_it: bool, offers: Iterable[TurnO
     """A gateway that has left no port does not run either."""
     try:
         return asker(given, offline=offline)
-    except NotRunning:
+    except NotRunning as why:
         if not spool_it:
             raise
-        _leave(given, offers, printer)
+        _leave(given, offers, printer, why)
 
 
-def _leave(given: Options, offers: Iterable[TurnOffer], printer: Printer) -> NoReturn:
-    state_dir = config.load(given.config).state_dir
+def _leave(given: Options, offers: Iterable[TurnOffer], printer: Printer, why: Stop) -> NoReturn:
+    loaded = config.load(given.config)
     for offer in offers:
-        path = spool.leave(state_dir, offer)
+        path = spool.leave(loaded.state_dir, offer)
         printer.row(Left(turn_id=offer.turn_id, spooled=str(path)), f"{offer.turn_id}  left in {path}")
-    printer.talk("no gateway runs; the next start takes it in")
+    if isinstance(why, NotRunning):
+        printer.talk("no gateway takes it now; the next start does")
+    else:
+        printer.talk("the gateway that runs takes it in as soon as somebody has logged in")
+    for command in spoolable.logins_needed(loaded, offers):
+        printer.talk(f"it waits there for a login; run `{command}`")
     raise typer.Exit(ExitCode.WAITING)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from actors.gateway.views import AccountView, StatusView
+from actors.gateway.views import AccountView, SpoolView, StatusView
 from actors.text.counts import counted
 from actors.text.moments import show_span
 from scripts import showing
@@ -27,6 +27,7 @@ def status(ctx: typer.Context) -> None:
     printer.line()
     showing.table(given, printer, ACCOUNT_HEAD, [(a, account_cells(printer, a)) for a in found.accounts])
     _agents(given, printer, found)
+    _spool(given, printer, found.spool)
 
 
 ACCOUNT_HEAD = ("ACCOUNT", "STATE", "EPOCH", "MODE", "PEERS", "PEERS WAITING", "LAST POLL", "")
@@ -51,6 +52,18 @@ def _summary(printer: Printer, view: StatusView) -> str:
     if view.simulated:
         lines.append(f"its clock is simulated: {printer.time(view.now)}")
     return "\n".join(lines)
+
+
+def _spool(given: Options, printer: Printer, view: SpoolView) -> None:
+    """What `send --spool` left and no log has; nothing where there is nothing."""
+    if not view.files:
+        return
+    wait = counted(view.waiting, "turn waits", "turns wait")
+    printer.line(f"\nin the spool {wait}, {counted(view.refused, 'was', 'were')} refused")
+    rows = [(f, (f.state, f.to, f.turn_id, f.file, f.reason)) for f in view.files]
+    showing.table(given, printer, ("SPOOL", "TO", "TURN", "FILE", "WHY"), rows)
+    if view.refused:
+        printer.line("rename NAME.refused to NAME.json, and it is offered again")
 
 
 def _outputs(view: StatusView) -> str:

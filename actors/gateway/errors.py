@@ -6,7 +6,9 @@ GatewayError
 ├── Unauthorized         401
 ├── NotFound             404  with near ones
 │   ├── UnknownPeer
+│   │   └── PeerElsewhere
 │   ├── UnknownSession
+│   │   └── SessionElsewhere
 │   ├── UnknownAccount
 │   ├── UnknownDelivery
 │   └── UnknownEndpoint
@@ -24,6 +26,7 @@ GatewayError
     ├── Unavailable           nothing was accepted
     │   ├── Busy
     │   ├── KeysApart
+    │   ├── NoLogin
     │   └── Stopping
     ├── Partly                some of a session's peers have it
     └── LogLost               whether it was accepted is unknown
@@ -89,10 +92,22 @@ class UnknownPeer(NotFound):
     code = "unknown_peer"
 
 
+class PeerElsewhere(UnknownPeer):
+    """The configuration of this gateway has no account of this address."""
+
+    code = "peer_elsewhere"
+
+
 class UnknownSession(NotFound):
     """No peer is bound to this session."""
 
     code = "unknown_session"
+
+
+class SessionElsewhere(UnknownSession):
+    """The peers that are bound to this session belong to accounts that are not in the configuration of this gateway."""
+
+    code = "session_elsewhere"
 
 
 class UnknownAccount(NotFound):
@@ -209,6 +224,18 @@ class KeysApart(Unavailable):
         )
         super().__init__(f"{said}; run `replyledger audit --verify`, which says what is missing" if turn_id else None)
         self.facts = {"turn_id": turn_id} if turn_id else {}
+
+
+class NoLogin(Unavailable):
+    """Nobody has logged in to the account yet, so it has nobody to deliver to; nothing was accepted."""
+
+    code = "login_needed"
+
+    def __init__(self, channel: str = "", account: str = "", *, path: str = "") -> None:
+        said = f"nobody has logged in to {channel}:{account} yet, so it has nobody to deliver to; nothing was accepted"
+        super().__init__(
+            f"{said}; run `replyledger login {channel} --account {account}`" if account else None, path=path
+        )
 
 
 class Stopping(Unavailable):

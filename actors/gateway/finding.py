@@ -10,6 +10,9 @@ import msgspec
 from actors.gateway.errors import (
     AmbiguousId,
     BadRequest,
+    NoLogin,
+    PeerElsewhere,
+    SessionElsewhere,
     Unavailable,
     UnknownAccount,
     UnknownDelivery,
@@ -70,7 +73,7 @@ class Finder:
 
     def place(self, address: str, path: str = "") -> Place:
         """A peer by its address, or by its stream as log lines name it; a bot's own address means the person who logged in.
-        Raises UnknownPeer, Unavailable."""
+        Raises UnknownPeer, PeerElsewhere, NoLogin, Unavailable."""
         named = self.of_stream(address)
         if named is not None:
             return named
@@ -79,15 +82,21 @@ class Finder:
         except BadAddress as error:
             raise BadRequest(str(error), path=path) from error
         life = next((x for x in self.lives.values() if x.spec.address.bot == parsed.bot), None)
-        peer = parsed.peer or (life.account.owner if life else "")
-        stream = life.account.known(peer) if life and peer else None
-        if life is not None and stream is None:
+        if life is None:
+            said = f"the configuration has no account {parsed.bot}, so no peer has the address {address}"
+            raise PeerElsewhere(said, path=path, near=self._near(address))
+        peer = parsed.peer or life.account.owner
+        stream = life.account.known(peer) if peer else None
+        if stream is None:
             self._check_recalled(life)
-        if life is None or stream is None:
-            bots = (x.spec.address.bot for x in self.lives.values())
-            near = nearest(address, [*bots, *self.addresses()])
-            raise UnknownPeer(f"no peer has the address {address}", path=path, near=near)
+            if _never_logged_in(life, parsed.peer):
+                raise NoLogin(parsed.channel, parsed.account, path=path)
+            raise UnknownPeer(f"no peer has the address {address}", path=path, near=self._near(address))
         return Place(life, stream)
+
+    def _near(self, address: str) -> tuple[str, ...]:
+        bots = (x.spec.address.bot for x in self.lives.values())
+        return nearest(address, [*bots, *self.addresses()])
 
     def check_recalled(self) -> None:
         """Raises Unavailable while an account has not recalled its peers: who is missing may be one of them."""
@@ -125,12 +134,14 @@ class Finder:
         return (p.address for p in self.places())
 
     async def bound(self, session: str, path: str = "") -> tuple[Place, ...]:
-        """The peers bound to a session. Raises UnknownSession, Unavailable."""
+        """The peers bound to a session. Raises UnknownSession, SessionElsewhere, Unavailable."""
         bindings = await self._log.bindings()
         found = [self.of_stream(b.stream) for _, b in bindings if b.session == session]
         places = tuple(p for p in found if p is not None)
         if len(places) < len(found) or not places:
             self.check_recalled()
+        if found and not places:
+            raise SessionElsewhere(path=path)
         if not places:
             near = nearest(session, {b.session for _, b in bindings if b.session})
             raise UnknownSession(f"no peer is bound to session {session!r}", path=path, near=near)
@@ -150,6 +161,12 @@ class Finder:
         if key is None or place is None:
             raise UnknownDelivery(f"no delivery has an id that begins with {prefix!r}")
         return key, place
+
+
+def _never_logged_in(life: AccountLife, peer: str) -> bool:
+    """Whether nobody is known by that name because nobody has logged in: "" asks for the person who did."""
+    account = life.account
+    return not account.logged_in and (not peer or (account.state.generation == 0 and not account.known_peers()))
 
 
 def delivery_key(delivery: str, value: str) -> DeliveryKey:

@@ -55,6 +55,7 @@ class Showing:
         self._waiters: dict[str, set[asyncio.Event]] = {}
         self.stopping = False
         self.log_trouble = ""  # why the log takes nothing right now
+        self.spool: Callable[[], views.SpoolView] = lambda: views.EMPTY_SPOOL  # what waits to be offered here
 
     def changed(self, stream: str) -> None:
         """A peer's state changed: whoever waits for one of its deliveries looks again."""
@@ -261,6 +262,7 @@ class Showing:
             unknown=sum(1 for d in dead if d.fate == "unknown"),
             position=await self._log.position(),
             simulated=self._simulated,
+            spool=self.spool(),
         )
 
     async def health(self) -> views.HealthView:

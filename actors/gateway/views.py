@@ -306,6 +306,27 @@ class AgentView(View, frozen=True, kw_only=True):
     open_turns: int
 
 
+class SpooledView(View, frozen=True, kw_only=True):
+    """A file of the spool that is not in the log."""
+
+    file: str
+    state: Literal["waiting", "refused"]  # refused: set aside, and not offered again by itself
+    reason: str
+    turn_id: str  # "" where the file does not tell
+    to: str  # the address, or the session, "" where the file does not tell
+
+
+class SpoolView(View, frozen=True, kw_only=True):
+    """The spool at a glance."""
+
+    waiting: int
+    refused: int
+    files: tuple[SpooledView, ...]  # refused ones first, 100 of each at most
+
+
+EMPTY_SPOOL = SpoolView(waiting=0, refused=0, files=())
+
+
 class StatusView(View, frozen=True, kw_only=True):
     """The gateway at a glance."""
 
@@ -323,6 +344,7 @@ class StatusView(View, frozen=True, kw_only=True):
     unknown: int  # requests of which nobody can say whether they arrived
     position: int  # of the log
     simulated: bool  # whether its clock is a simulated one
+    spool: SpoolView  # what `send --spool` left
 
 
 class HealthView(View, frozen=True, kw_only=True):

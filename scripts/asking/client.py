@@ -11,7 +11,7 @@ import msgspec
 
 from scripts.configuration.config import Config
 from scripts.configuration.secret import Secret
-from scripts.exits import ConfigRefused, Failed, Misused, NotRunning
+from scripts.exits import ConfigRefused, Failed, LoginNeeded, Misused, NotRunning
 
 ANSWER_BYTES_MAX = 64 * 1_048_576
 ANSWER_MS = 30_000
@@ -110,6 +110,8 @@ class Client:
             return ConfigRefused(f"the gateway at {self.where} refuses the token: is {self._key}.token its own?")
         if refusal.code == "stopping":
             return NotRunning(said)
+        if refusal.code == "login_needed":
+            return LoginNeeded(said)
         return Misused(said) if status == 400 else Failed(said)
 
 

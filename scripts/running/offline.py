@@ -10,13 +10,13 @@ from urllib.parse import urlsplit
 import msgspec
 
 from actors.gateway import routes
-from actors.gateway.errors import GatewayError
+from actors.gateway.errors import GatewayError, NoLogin
 from actors.ports import LoginGone, Polled, SendOrder
 from actors.runtime.scheduler import LoopScheduler
 from events.base import Millis
 from events.bot import DAY_MS
 from scripts.configuration.config import Config
-from scripts.exits import Failed, Misused
+from scripts.exits import Failed, LoginNeeded, Misused
 from scripts.running.days import clock_of, open_log
 from scripts.running.process import GatewayProcess
 from store.errors import StoreError
@@ -86,6 +86,8 @@ class OfflineAsker:
     def _ask(self, kind: type[T], method: str, path: str, query: dict[str, str], body: bytes) -> T:
         try:
             answer = asyncio.run(self._answer(method, path, query, body))
+        except NoLogin as refusal:
+            raise LoginNeeded(refusal.message) from None
         except GatewayError as refusal:
             said = refusal.message + (f"; near: {', '.join(refusal.near)}" if refusal.near else "")
             raise (Misused(said) if refusal.status == 400 else Failed(said)) from None

@@ -38,7 +38,7 @@ from scripts.running.credentials import LoginFile
 from scripts.running.days import clock_of, open_log
 from scripts.running.desk import Desk, Peers
 from scripts.running.retention import Retention
-from scripts.running.spooling import take_in
+from scripts.running.spooling import Spooling
 from scripts.simulators.clock import FollowedClock
 from scripts.version import program_version
 from store.errors import EventUnreadable
@@ -81,6 +81,8 @@ class GatewayProcess:
             simulated=config.clock is not None,
         )
         self._desk.gateway = self.service
+        self._spooling = Spooling(config.state_dir, self.service, self._log_failed)
+        self.service.spool = self._spooling.view
         self._tidings = Tidings()
         self._retention = Retention(self.lives, log, scheduler, config.bodies_ms, self._log_failed)
         self._accounts = {account.name: account for account in config.accounts}
@@ -114,6 +116,8 @@ class GatewayProcess:
     def _account_state(self, life: AccountLife) -> None:
         if life.state in ("fenced", "stopped", "failed"):
             self.hub.forget(life.spec.address.bot)
+        if life.awake:
+            self._spooling.look()
         states = {x.state for x in self.lives.values()}
         if states == {"fenced"}:
             self._end(ExitCode.REPLACED)
@@ -157,16 +161,18 @@ class GatewayProcess:
     # --- start and stop -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Claim the accounts and take in what was left in the spool."""
+        """Claim the accounts and take in what was left in the spool; what waits there for a login is taken in with it."""
         for life in self.lives.values():
             await life.start(patient=True)
-        await take_in(self.config.state_dir, self.service)
+        await self._spooling.take_in()
+        self._spooling.start()
         self._retention.start()
 
     async def stop(self) -> None:
         """Release the accounts; what waits stays in the log."""
         self.service.stopping = True
         self._retention.stop()
+        await self._spooling.stop()
         self.hub.close()
         for life in self.lives.values():
             await life.stop("stopped")

@@ -42,6 +42,7 @@ class FakeGateway:
         self.erased: dict[str, Any] = {}  # what an erasure comes to, other than by default
         self.not_taken = ""  # what every delivery says of a text
         self.is_ready = True
+        self.spool = views.EMPTY_SPOOL
         self.is_well = True
         self.hold = asyncio.Event()
         self.hold.set()
@@ -355,6 +356,7 @@ class FakeGateway:
             unknown=0,
             position=17,
             simulated=False,
+            spool=self.spool,
         )
 
     async def health(self) -> views.HealthView:

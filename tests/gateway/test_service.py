@@ -336,7 +336,7 @@ async def test_a_logout_forgets_the_login_and_sends_no_more(stage: Stage) -> Non
     await stage.service.pause(PauseOrder(scope="main"))
     delivery = await stage.send("news")
     shown = await stage.service.account(AccountOrder(account="main", action="logout"))
-    assert (shown.state, shown.reason) == ("login_needed", "log in with: replyledger login weixin")
+    assert (shown.state, shown.reason) == ("login_needed", "log in with: replyledger login weixin --account main")
     assert stage.logins["main"].kept is None
     await stage.service.resume(ResumeOrder(scope="main"))
     for _ in range(5):

@@ -14,7 +14,7 @@ from actors.gateway import api, views
 from events.bot import BotStarted
 from events.peer import SendRequested
 from scripts.configuration.config import load
-from scripts.exits import ExitCode, Failed, Misused
+from scripts.exits import ExitCode, Failed, LoginNeeded, Misused
 from scripts.running.offline import OfflineAsker
 from store.sqlite import SqliteLog
 from tests.scripts.gateway_here import GatewayHere
@@ -62,6 +62,15 @@ def test_a_turn_is_accepted_and_waits(here: GatewayHere) -> None:
     receipt = asker(here).get(views.Receipt, f"/v1/deliveries/{accepted.deliveries[0].delivery[:10]}", wait_ms=60_000)
     assert (receipt.state, receipt.turn_id) == ("queued", "t1")
     assert len(events_of(here, BotStarted)) == 3
+
+
+def test_before_the_first_login_nothing_is_accepted(here: GatewayHere) -> None:
+    (here.state / "accounts" / "main.json").unlink()
+    with pytest.raises(LoginNeeded, match="nobody has logged in to weixin:main yet") as refused:
+        offer(here)
+    assert refused.value.code is ExitCode.FAILED
+    here.log_in()
+    assert not offer(here).repeated
 
 
 async def run_until_heard(here: GatewayHere, monkeypatch: pytest.MonkeyPatch, delivery: str) -> tuple[str, list[str]]:

@@ -45,8 +45,53 @@ def test_a_damaged_file_says_what_is_wrong_and_can_be_set_aside(tmp_path: Path, 
     (found,) = spool.spooled(tmp_path)
     assert found.offer is None
     assert found.problem
-    aside = spool.set_aside(found)
+    assert found.lasting
+    aside = spool.set_aside(found, found.problem)
     assert (spool.spooled(tmp_path), aside.read_bytes()) == ((), data)
+    assert spool.refused(tmp_path) == [aside]
+    assert spool.why_refused(aside).reason == found.problem
+
+
+def test_why_a_turn_was_refused_is_kept_beside_it_without_its_text(tmp_path: Path) -> None:
+    path = spool.leave(tmp_path, _offer(0))
+    (taken,) = spool.spooled(tmp_path)
+    aside = spool.set_aside(taken, "no such peer")
+    seen = spool.why_refused(aside)
+    assert (seen.reason, seen.turn_id, seen.to, seen.state) == ("no such peer", "t0", "weixin:main", "refused")
+    assert b"h\xc3\xa9" not in path.with_suffix(".why").read_bytes()
+    assert path.with_suffix(".why").stat().st_mode & 0o777 == 0o600
+    path.with_suffix(".why").unlink()
+    assert spool.why_refused(aside).reason == "the reason was not kept"
+    assert (spool.why_refused(aside).turn_id, spool.why_refused(aside).to) == ("t0", "weixin:main")
+
+
+def test_a_refused_turn_comes_back_by_its_name(tmp_path: Path) -> None:
+    path = spool.leave(tmp_path, _offer(0))
+    (taken,) = spool.spooled(tmp_path)
+    spool.set_aside(taken, "no such peer").rename(path)
+    assert spool.spooled(tmp_path) == (taken,)
+    spool.settle(taken)
+    assert list(path.parent.iterdir()) == [], "and leaves nothing behind"
+
+
+def test_a_file_that_cannot_be_read_now_says_nothing_of_what_it_holds(tmp_path: Path) -> None:
+    path = spool.leave(tmp_path, _offer(0))
+    path.unlink()
+    path.mkdir()
+    (found,) = spool.spooled(tmp_path)
+    assert (found.offer, found.lasting) == (None, False)
+    assert "it cannot be read: Is a directory" in found.problem
+
+
+def test_a_file_of_another_name_does_not_disturb_the_order(tmp_path: Path) -> None:
+    ahead = spool.leave(tmp_path, _offer(0))
+    ahead.rename(ahead.with_name(f"900000000000000-{ahead.name[-13:]}"))
+    (ahead.parent / "zz.json").write_bytes(
+        (ahead.parent / ahead.with_name(f"900000000000000-{ahead.name[-13:]}").name).read_bytes()
+    )
+    spool.leave(tmp_path, _offer(1))
+    names = [p.name for p in spool.waiting(tmp_path)]
+    assert [n[:15] for n in names[:2]] == ["900000000000000", "900000000000001"]
 
 
 def test_the_spool_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,8 +144,8 @@ def test_what_is_for_somebody_who_was_erased_goes_also_what_was_set_aside_or_lef
     spool.leave(tmp_path, TurnOffer(to="weixin:main:ann", turn_id="t1", text="secret"))
     spool.leave(tmp_path, TurnOffer(session="desk", turn_id="t2", text="secret"))
     spool.leave(tmp_path, TurnOffer(to="weixin:main:ben", turn_id="t3", text="for ben"))
-    aside = spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id="t4", text="secret"))
-    aside.rename(aside.with_suffix(".refused"))
+    spool.leave(tmp_path, TurnOffer(to="weixin:main", turn_id="t4", text="secret"))
+    spool.set_aside(spool.spooled(tmp_path)[-1], "no peer has the address weixin:main")
     drafted = spool.leave(tmp_path, TurnOffer(to="weixin:main:ann", turn_id="t5", text="secret"))
     drafted.rename(drafted.with_name(f".{drafted.name}.0123"))
     damaged = spool.leave(tmp_path, _offer(6))
@@ -109,5 +154,6 @@ def test_what_is_for_somebody_who_was_erased_goes_also_what_was_set_aside_or_lef
     assert found == spool.Forgotten(4, (damaged,))
     assert [s.offer.turn_id for s in spool.spooled(tmp_path) if s.offer] == ["t3"]
     assert spool.forget(tmp_path, to=("weixin:main:ben",), turn_id="t9").gone == 0, "of one turn only that one"
+    assert not list(spool.folder_of(tmp_path).glob("*.why"))
     assert spool.forget(tmp_path, turn_id="t3").gone == 1
     assert spool.forget(tmp_path / "none", turn_id="t3") == spool.Forgotten(0, ())
