@@ -3,7 +3,8 @@
 The anchor is a plain `sqlite3` connection with the same pragmas on a copy of the same log: it writes the very rows that the subject
 would write (same bytes, digests computed before the clock starts) with `executemany`, as many appends a commit as there are
 producers. `event`: one event row an append. `push`: what one POST writes: two events, two bodies, two keys, one agenda row.
-`append-floor` is the same with the least possible log in place of ours (`floor.py`).
+`append-floor` is the same with the least possible log in place of ours (`floor.py`), `append-bytes` and `append-lines` with plain files in
+place of the anchor (`files.py`).
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any, Protocol
 
 from actors.runtime.clock import stopwatch_ns
 from scripts.bench import logs
 from scripts.bench.bench import Bench
 from scripts.bench.figures import Figure, Goal, figure
+from scripts.bench.files import Bytes, Lines
 from scripts.bench.floor import Floor
 from scripts.bench.streams import ACCOUNT, PeerStream
 from store.admit import Admitted, Facts, Tip, accept, admit
@@ -59,6 +62,26 @@ def one_push(one: PeerStream, at: int) -> Batch:
 
 
 SHAPES: dict[str, Make] = {"event": one_event, "push": one_push}
+
+
+class Anchor(Protocol):
+    """What the appends are measured beside: it is given the same batches, and prepares their rows before the clock starts."""
+
+    def learn(self, batches: Sequence[Batch]) -> None:
+        """Look up what these streams need, once."""
+        ...
+
+    def rows(self, batches: Sequence[Batch]) -> Any:
+        """What `write` takes: one commit."""
+        ...
+
+    def write(self, commit: Any) -> None:
+        """One commit, durably."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
 
 
 class Raw:
@@ -115,7 +138,7 @@ class Raw:
 class Pair:
     """Subject and anchor on two equal logs, with the same streams in the same state."""
 
-    def __init__(self, log: SqliteLog | Floor, raw: Raw, producers: int, make: Make, *, at: int, deep: bool) -> None:
+    def __init__(self, log: SqliteLog | Floor, raw: Anchor, producers: int, make: Make, *, at: int, deep: bool) -> None:
         self.log, self.raw, self.make, self.at = log, raw, make, at
         count = producers if deep else max(1, producers)
         self.ours = [PeerStream(number) for number in range(count)]
@@ -171,7 +194,11 @@ async def run(bench: Bench) -> list[Figure]:
             bench.talk(f"append/{shape}/{depth}")
             found += [await measure(bench, depth, shape, producers) for producers in bench.sizes.producers]
     most = max(bench.sizes.producers)
-    return [*found, await measure(bench, "empty", "event", most, kind="append-floor", opened=Floor.open)]
+    found.append(await measure(bench, "empty", "event", most, kind="append-floor", opened=Floor.open))
+    for kind, beside in (("append-bytes", Bytes), ("append-lines", Lines)):
+        bench.talk(kind)
+        found += [await measure(bench, "empty", "event", n, kind=kind, beside=beside) for n in bench.sizes.producers]
+    return found
 
 
 async def measure(
@@ -182,6 +209,7 @@ async def measure(
     *,
     kind: str = "append",
     opened: Callable[[Path], Awaitable[SqliteLog | Floor]] = SqliteLog.open,
+    beside: Callable[[Path, int], Anchor] = Raw,
 ) -> Figure:
     """One figure: rates over all producers, or the p50 of a single one."""
     name = f"{depth}-{shape}-{producers}"
@@ -192,7 +220,7 @@ async def measure(
             logs.copy(bench.deep(), path.name)
         else:
             logs.close(logs.open_core(path, at))
-    log, raw = await opened(paths[0]), Raw(paths[1], at)
+    log, raw = await opened(paths[0]), beside(paths[1], at)
     try:
         pair = Pair(log, raw, producers, SHAPES[shape], at=at, deep=depth == "deep")
         await pair.meet()
@@ -217,7 +245,8 @@ async def _rounds(bench: Bench, pair: Pair, name: str, producers: int) -> Figure
             theirs.append(pair.anchor(each))
     if producers == 1:
         measured, anchor = ([median(took[:-1]) / 1e3 for took in side] for side in (ours, theirs))
-        return figure(name, "us", measured, anchor, goal=GOALS[1], note="p50 of one producer / of a raw single commit")
+        goal = GOALS[1] if name.startswith("append/") else None
+        return figure(name, "us", measured, anchor, goal=goal, note="p50 of one producer / of a raw single commit")
     measured, anchor = ([each * producers / took[-1] * 1e9 for took in side] for side in (ours, theirs))
     goal = GOALS.get(producers) if name.startswith("append/") else None
     return figure(name, "per_s", measured, anchor, goal=goal, note="appends / raw, as many a commit")

@@ -12,7 +12,7 @@ import gc
 import sys
 import tracemalloc
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 
@@ -32,7 +32,6 @@ from scripts.bench.figures import Figure, Goal, figure
 from scripts.bench.streams import ACCOUNT, PeerStream, charged_peer, peer_id, stream_name
 from store.sqlite import SqliteLog
 
-STATM = Path("/proc/self/statm")
 PAGE_BYTES = 4_096
 HYDRATED_AT_ONCE = 256
 
@@ -43,6 +42,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     peers: int
     traced: bool
     bytes: int
+    resident: int  # bytes of the whole process, with everything live
     hydrated_ms: float
     tell_ms: tuple[float, ...]
 
@@ -84,8 +84,11 @@ async def run(bench: Bench) -> list[Figure]:
     bench.talk(f"building a log of {peers:,} peers with charges and waiting outputs")
     batches = (batch for number in range(peers + 1) for batch in charged_peer(PeerStream(number), at))
     path = logs.build(bench.folder / "peers.db", batches, at)
-    rounds = [await _process(path, peers, traced=False) for _ in range(min(3, bench.sizes.rounds))]
-    traced = await _process(path, peers, traced=True)
+    times = range(min(3, bench.sizes.rounds))
+    rounds = [await _process(path, peers, peers + 1, traced=False) for _ in times]
+    traced = await _process(path, peers, peers + 1, traced=True)
+    known = bench.sizes.known_peers
+    many = [await _process(path, peers, known, traced=False) for _ in times]
     goal = Goal(6 * 1_024, at_least=False)
     return [
         figure("peers/rss-each", "bytes", [f.bytes / f.peers for f in rounds], goal=goal),
@@ -98,11 +101,18 @@ async def run(bench: Bench) -> list[Figure]:
             note="one Advance to each live peer, until all are at rest",
         ),
         figure(f"peers/hydrate-{peers}", "ms", [f.hydrated_ms for f in rounds]),
+        figure(
+            f"peers/known-{known}",
+            "bytes",
+            [f.resident for f in many],
+            goal=Goal(300 * 1_048_576, at_least=False),
+            note=f"resident memory of a process that knows so many peers, {peers:,} of them live",
+        ),
     ]
 
 
-async def _process(path: Path, peers: int, *, traced: bool) -> Found:
-    args = [sys.executable, "-m", "scripts.bench.peers", str(path), str(peers), str(int(traced))]
+async def _process(path: Path, peers: int, known: int, *, traced: bool) -> Found:
+    args = [sys.executable, "-m", "scripts.bench.peers", str(path), str(peers), str(known), str(int(traced))]
     process = await asyncio.create_subprocess_exec(*args, stdout=asyncio.subprocess.PIPE)
     out, _ = await process.communicate()
     if process.returncode:
@@ -113,16 +123,16 @@ async def _process(path: Path, peers: int, *, traced: bool) -> Found:
 # --- in the process of its own ----------------------------------------------------------------------------------------
 
 
-def resident_bytes() -> int:
-    """Resident memory of this process. Linux only."""
-    return int(STATM.read_text().split()[1]) * PAGE_BYTES
+def resident_bytes(process: int | Literal["self"] = "self") -> int:
+    """Resident memory of a process. Linux only."""
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * PAGE_BYTES
 
 
-async def measure(path: Path, peers: int, *, traced: bool) -> Found:
-    """Hydrate the peers of a log, and tell each of them something."""
+async def measure(path: Path, peers: int, known: int, *, traced: bool) -> Found:
+    """Hydrate so many of the known peers, and tell each of them something."""
     log = await SqliteLog.open(path)
     scheduler = LoopScheduler()
-    account = account_on(log, scheduler, peers + 1)
+    account = account_on(log, scheduler, known)
     await account.peers.ask(stream_name(peers), Ask())  # one beforehand, so that code and caches are there
     gc.collect()
     if traced:
@@ -132,10 +142,13 @@ async def measure(path: Path, peers: int, *, traced: bool) -> Found:
     await _hydrate(account, peers)
     hydrated_ms = (stopwatch_ns() - started) / 1e6
     gc.collect()
-    after = tracemalloc.get_traced_memory()[0] if traced else resident_bytes()
+    resident = resident_bytes()
+    after = tracemalloc.get_traced_memory()[0] if traced else resident
     tracemalloc.stop()
-    tell_ms = () if traced else tuple([await _tell(account.peers, peers) for _ in range(3)])
-    found = Found(peers=peers, traced=traced, bytes=after - before, hydrated_ms=hydrated_ms, tell_ms=tell_ms)
+    tell_ms = () if traced else tuple([await tell_all(account.peers, peers) for _ in range(3)])
+    found = Found(
+        peers=peers, traced=traced, bytes=after - before, resident=resident, hydrated_ms=hydrated_ms, tell_ms=tell_ms
+    )
     account.agenda.close()
     await account.peers.stop_all()
     scheduler.close()
@@ -151,7 +164,7 @@ async def _hydrate(account: Account, peers: int) -> None:
             assert (len(state.charges), len(state.queue), state.token is None) == (10, 3, False)
 
 
-async def _tell(directory: Directory, peers: int) -> float:
+async def tell_all(directory: Directory, peers: int) -> float:
     """Milliseconds until every peer has handled one message."""
     names = [stream_name(number) for number in range(peers)]
     mailboxes = [cast("Actor", directory.actor(name)).actor_inbox for name in names]
@@ -165,8 +178,8 @@ async def _tell(directory: Directory, peers: int) -> float:
 
 
 def main(args: list[str]) -> None:
-    """`python -m scripts.bench.peers LOG PEERS TRACED`: prints a Found as JSON."""
-    found = asyncio.run(measure(Path(args[0]), int(args[1]), traced=bool(int(args[2]))))
+    """`python -m scripts.bench.peers LOG PEERS KNOWN TRACED`: prints a Found as JSON."""
+    found = asyncio.run(measure(Path(args[0]), int(args[1]), int(args[2]), traced=bool(int(args[3]))))
     sys.stdout.buffer.write(msgspec.json.encode(found))
 
 

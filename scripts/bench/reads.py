@@ -1,10 +1,7 @@
-"""Reads on the deep log: hydrating a cold peer, an ask, a page of the ledger, and the start of a whole gateway."""
+"""What one message to a peer costs, cold and live, and what it costs to put a peer away; beside pykka's own actor with its thread."""
 
 from __future__ import annotations
 
-import asyncio
-import shutil
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -15,19 +12,16 @@ from actors.runtime.clock import stopwatch_ns
 from actors.runtime.scheduler import LoopScheduler
 from scripts.bench import logs
 from scripts.bench.bench import Bench
-from scripts.bench.figures import Figure, Goal, figure
-from scripts.bench.peers import account_on
-from scripts.bench.stage import configure, gateway_running, phone_running
+from scripts.bench.figures import Figure, figure
+from scripts.bench.peers import account_on, tell_all
 from scripts.bench.streams import EVENTS_PER_CYCLE, PeerStream, stream_name
-from scripts.configuration.config import load
-from scripts.reading.opening import log_path
-from scripts.running.process import running
-from store.ledger import START, Wanted
 from store.sqlite import SqliteLog
+
+STOPPED = 20
+"""Threads that are made and stopped in a round."""
 
 COLD_CYCLES = 2
 COLD_EVENTS = COLD_CYCLES * (EVENTS_PER_CYCLE - 1)
-PAGE_ROWS = 100
 OF_STREAM = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events"
     " WHERE stream = ? AND version > 0 ORDER BY version"
@@ -46,13 +40,6 @@ class Threaded(pykka.ThreadingActor):
 
 async def run(bench: Bench) -> list[Figure]:
     """All of them."""
-    return [*await _peers(bench), await _ledger(bench), *await _start(bench)]
-
-
-# --- peers ------------------------------------------------------------------------------------------------------------
-
-
-async def _peers(bench: Bench) -> list[Figure]:
     sizes, at = bench.sizes, bench.clock.now()
     path = logs.build(bench.folder / "cold.db", _cold(sizes.asks, at), at)
     log, raw = await SqliteLog.open(path), logs.open_core(path, at)
@@ -61,16 +48,20 @@ async def _peers(bench: Bench) -> list[Figure]:
     threaded = Threaded.start()
     names = [stream_name(number) for number in range(sizes.asks)]
     cold, rows, warm, thread = [], [], [], []
+    away, stopped, told, threads_told = [], [], [], []
     try:
+        await _asks(account.peers.ask, names)
         for _ in range(sizes.rounds):
-            for name in names:
-                account.peers.passivate(name)
+            away.append(_p50([_took(lambda n=name: account.peers.passivate(n)) for name in names]))
+            stopped.append(_p50([_stopped() for _ in range(STOPPED)]))
             cold.append(await _asks(account.peers.ask, names))
             rows.append(
                 _p50([_took(lambda n=name: raw.connection.execute(OF_STREAM, (n,)).fetchall()) for name in names])
             )
             warm.append(await _asks(account.peers.ask, names))
             thread.append(_p50([_took(lambda: threaded.ask("hello")) for _ in names]))
+            told.append(await tell_all(account.peers, sizes.asks) * 1e3 / sizes.asks)
+            threads_told.append(_took(lambda: _tell_thread(threaded, sizes.asks)) / 1e3 / sizes.asks)
     finally:
         threaded.stop()
         await account.peers.stop_all()
@@ -86,6 +77,16 @@ async def _peers(bench: Bench) -> list[Figure]:
             note=f"p50 of an ask to a cold peer of {COLD_EVENTS} events / its rows read raw",
         ),
         figure("reads/ask", "us", warm, thread, note="p50 of an ask to a live peer / to a pykka ThreadingActor"),
+        figure(
+            "reads/tell",
+            "us",
+            told,
+            threads_told,
+            note="each of many Advances until all are done / tells to a ThreadingActor",
+        ),
+        figure(
+            "reads/passivate", "us", away, stopped, note="p50 of a live peer put away / of a ThreadingActor stopped"
+        ),
     ]
 
 
@@ -94,6 +95,19 @@ def _cold(peers: int, at: int) -> Any:
         one = PeerStream(number)
         for cycle in range(COLD_CYCLES):
             yield from one.cycle(at, 1, f"cursor-{cycle}")
+
+
+def _stopped() -> int:
+    """ns to stop a ThreadingActor that has answered once."""
+    one = Threaded.start()
+    one.ask("hello")
+    return _took(one.stop)
+
+
+def _tell_thread(threaded: pykka.ActorRef[Threaded], times: int) -> None:
+    for _ in range(times):
+        threaded.tell("hello")
+    threaded.ask("hello")  # behind all of them
 
 
 async def _asks(ask: Any, names: list[str]) -> float:
@@ -113,59 +127,3 @@ def _took(call: Any) -> int:
 
 def _p50(took: list[int]) -> float:
     return median(took) / 1e3
-
-
-# --- ledger -----------------------------------------------------------------------------------------------------------
-
-
-async def _ledger(bench: Bench) -> Figure:
-    """Pages from the middle of the ledger of the deep log."""
-    log = await SqliteLog.open(bench.deep())
-    took = []
-    try:
-        after = START
-        for _ in range(bench.sizes.pages):
-            started = stopwatch_ns()
-            page = await log.requests(Wanted(), after, PAGE_ROWS)
-            took.append((stopwatch_ns() - started) / 1e6)
-            assert len(page) == PAGE_ROWS
-            after = page[-1].place
-    finally:
-        await log.close()
-    goal = Goal(20, at_least=False)
-    return figure(
-        "reads/ledger-page", "ms", took, goal=goal, note=f"{PAGE_ROWS} rows out of {bench.sizes.deep_events:,} events"
-    )
-
-
-# --- starting ---------------------------------------------------------------------------------------------------------
-
-
-async def _start(bench: Bench) -> list[Figure]:
-    """From the configuration to a gateway that is ready, and the same for a whole new process."""
-    inside, process = [], []
-    async with phone_running() as phone:
-        path = configure(bench.folder / "start", phone.urls.base_url, [])
-        config = load(path)
-        await asyncio.to_thread(_deep_state, bench, log_path(config))
-        for _ in range(min(3, bench.sizes.rounds)):
-            started = stopwatch_ns()
-            async with running(config) as (gateway, _, _):
-                assert (await gateway.service.ready()).ready
-                inside.append((stopwatch_ns() - started) / 1e6)
-            started = stopwatch_ns()
-            async with gateway_running(path):
-                process.append((stopwatch_ns() - started) / 1e6)
-    goal = Goal(1_000, at_least=False)
-    return [
-        figure(
-            "reads/start", "ms", inside, goal=goal, note=f"until ready, on a log of {bench.sizes.deep_events:,} events"
-        ),
-        figure("reads/start-process", "ms", process, note="the same as a new process, imports included"),
-    ]
-
-
-def _deep_state(bench: Bench, target: Path) -> None:
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    shutil.copyfile(bench.deep(), target)
-    target.chmod(0o600)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,8 +13,8 @@ import aiohttp
 import msgspec
 
 from actors.ports import Credentials
-from scripts.asking.client import PORT_FILE
 from scripts.bench.phone import LOGIN, Announced, Arrived
+from scripts.run import Running
 from scripts.running.credentials import LoginFile
 
 READY_S = 60
@@ -51,10 +51,11 @@ class Phone:
 
     async def arrival(self) -> Arrived:
         """The next send that reached it."""
-        return msgspec.json.decode(await _line(self._process), type=Arrived)
+        return msgspec.json.decode(await line_of(self._process), type=Arrived)
 
 
-async def _line(process: Process) -> bytes:
+async def line_of(process: Process) -> bytes:
+    """The next line that a process prints. Raises RuntimeError when it ended."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line:
@@ -67,7 +68,7 @@ async def phone_running() -> AsyncIterator[Phone]:
     """A simulator."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "scripts.bench.phone", stdin=PIPE, stdout=PIPE)
     try:
-        yield Phone(process, msgspec.json.decode(await _line(process), type=Announced))
+        yield Phone(process, msgspec.json.decode(await line_of(process), type=Announced))
     finally:
         assert process.stdin is not None
         process.stdin.close()
@@ -85,37 +86,36 @@ def configure(folder: Path, base_url: str, access: list[str]) -> Path:
 
 
 @contextlib.asynccontextmanager
-async def gateway_running(config: Path) -> AsyncIterator[str]:
-    """`replyledger run` until it is ready; the base URL of its HTTP API."""
-    port_file = config.parent / "state" / PORT_FILE
-    port_file.unlink(missing_ok=True)
-    with (config.parent / "gateway.err").open("wb") as talk:
+async def gateway_running(config: Path) -> AsyncIterator[Running]:
+    """`replyledger run`, ready: where it listens, and its process."""
+    said = config.parent / "gateway.err"
+    with said.open("wb") as talk:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "scripts", "run", "--config", str(config), stdout=DEVNULL, stderr=talk
+            sys.executable, "-m", "scripts", "--json", "run", "--config", str(config), stdout=PIPE, stderr=talk
         )
     try:
         async with asyncio.timeout(READY_S), aiohttp.ClientSession() as session:
-            url = await _ready(process, port_file, session)
-        yield url
+            gateway = await _announced(process, said)
+            while not await _ready(session, gateway.http):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(POLL_S)
+        yield gateway
     finally:
         if process.returncode is None:
             process.terminate()
         await process.wait()
 
 
-async def _ready(process: Process, port_file: Path, session: aiohttp.ClientSession) -> str:
-    while process.returncode is None:
-        if port := _text(port_file):
-            url = f"http://127.0.0.1:{port}"
-            with contextlib.suppress(aiohttp.ClientConnectionError):
-                async with session.get(f"{url}/ready") as answer:
-                    if answer.status == 200:
-                        return url
-        await asyncio.sleep(POLL_S)
-    said = (port_file.parents[1] / "gateway.err").read_text()
-    raise RuntimeError(f"the gateway of the benchmark ended with {process.returncode}: {said[-2000:]}")
+async def _announced(process: Process, said: Path) -> Running:
+    try:
+        return msgspec.json.decode(await line_of(process), type=Running)
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}: {_end_of(said)}") from error
 
 
-def _text(path: Path) -> str:
-    """A file's text, "" while it is not there."""
-    return path.read_text() if path.exists() else ""
+def _end_of(said: Path) -> str:
+    return said.read_text()[-2000:]
+
+
+async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
+    async with session.get(f"{url}/ready") as answer:
+        return answer.status == 200

@@ -136,7 +136,8 @@ class PeerStream:
             rendered = self.id("b")
             events.append(self._requested(kind, (Carried(output=output, end=len(TEXT), total=len(TEXT)),), rendered))
             bodies.append(self._body(rendered, "rendered", TEXT, at))
-        return self._decision(at, *events, bodies=bodies, keys=keys, open_epoch=1 if kind else None)
+        open_epoch = 1 if kind else None
+        return self._decision(at, *events, bodies=bodies, keys=keys, open_epoch=open_epoch, waiting=0 if kind else 1)
 
     def _requested(self, kind: Kind, carried: tuple[Carried, ...], body: str) -> peer.SendRequested:
         self._request = self.id("r")
@@ -164,10 +165,11 @@ class PeerStream:
         keys: list[Key] | None = None,
         open_epoch: int | None = None,
         turn_open: bool = False,
+        waiting: int = 0,
     ) -> Batch:
         write = Write(self.stream, self.version, events)
         self.version += len(events)
-        row = AgendaRow(stream=self.stream, open_epoch=open_epoch, turn_open=turn_open)
+        row = AgendaRow(stream=self.stream, open_epoch=open_epoch, turn_open=turn_open, waiting=waiting)
         return Batch(
             account=ACCOUNT.bot,
             epoch=1,

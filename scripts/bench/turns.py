@@ -93,8 +93,8 @@ async def run(bench: Bench) -> list[Figure]:
         config = configure(bench.folder / "turns", phone.urls.base_url, users)
         log = await SqliteLog.open(_log_beside(bench))
         try:
-            async with gateway_running(config) as url, aiohttp.ClientSession() as session:
-                talk = Talk(session, url, phone, users)
+            async with gateway_running(config) as gateway, aiohttp.ClientSession() as session:
+                talk = Talk(session, gateway.http, phone, users)
                 await talk.meet()
                 return await _rounds(bench, talk, log)
         finally:
@@ -117,7 +117,7 @@ async def _rounds(bench: Bench, talk: Talk, log: SqliteLog) -> list[Figure]:
             values.append(median(column) / 1e3)
     floor = [append + post for append, post in zip(appends, posts, strict=True)]
     return [
-        figure("turns/to-simulator", "us", sent, floor, goal=Goal(3, at_least=False), note="p50 / append + POST"),
+        figure("turns/to-simulator", "us", sent, floor, goal=Goal(2, at_least=False), note="p50 / append + POST"),
         figure("turns/to-answer", "us", answered, floor, note="p50 until the client has its 202"),
         figure("turns/append", "us", appends, note="p50 of the anchor's append"),
         figure("turns/post", "us", posts, note="p50 of the anchor's POST"),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from scripts.bench import append, peers, reads, replay, turns
+from scripts.bench import agents, append, big, peers, reads, replay, turns
 from scripts.bench.bench import QUICK, Bench, Sizes
 from scripts.bench.figures import Result, text_of
 from scripts.exits import Misused
@@ -25,15 +25,19 @@ GROUPS: dict[str, Callable[[Bench], Awaitable[Sequence[Result]]]] = {
     "replay": replay.run,
     "peers": peers.run,
     "turns": turns.run,
+    "agents": agents.run,
     "reads": reads.run,
+    "big": big.run,
 }
 
 
 @app.command()
 def bench(
     ctx: typer.Context,
-    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes: about a minute, rougher figures.")] = False,
-    only: Annotated[list[str] | None, typer.Option("--only", help="append, replay, peers, turns or reads.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes: about two minutes, rougher figures.")] = False,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="append, replay, peers, turns, agents, reads or big.")
+    ] = None,
     with_eventsourcing: Annotated[
         bool,
         typer.Option(

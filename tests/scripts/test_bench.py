@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from events.peer_state import PeerState
-from scripts.bench import append, logs, peers, reads, replay, turns
+from scripts.bench import agents, append, big, logs, peers, reads, replay, turns
 from scripts.bench.bench import Bench, Sizes
 from scripts.bench.figures import Figure, Goal, Result, Skipped, figure, text_of
 from scripts.bench.streams import PeerStream, charged_peer, days, stream_name
@@ -26,7 +26,13 @@ TINY = Sizes(
     appends=16,
     single_appends=4,
     replayed=400,
+    big_events=600,
+    big_peers=20,
+    big_waiting=2,
     live_peers=20,
+    known_peers=50,
+    agents=3,
+    agent_turns=2,
     turns=3,
     turn_peers=2,
     asks=5,
@@ -114,9 +120,11 @@ def _rows(raw: append.Raw) -> list[list[tuple[object, ...]]]:
 async def test_append(bench: Bench) -> None:
     found = await append.run(bench)
     assert names(found)[:2] == ["append/event/empty/1", "append/event/empty/4"]
-    assert found[-1].name == "append-floor/event/empty/4"
-    assert len(found) == 9
-    assert [f.goal is not None for f in found] == [*[True, False] * 4, False]
+    assert names(found)[8:] == ["append-floor/event/empty/4"] + [
+        f"append-{kind}/event/empty/{producers}" for kind in ("bytes", "lines") for producers in (1, 4)
+    ]
+    assert [f.goal is not None for f in found] == [*[True, False] * 4, *[False] * 5]
+    assert [p.name for p in bench.folder.iterdir()] == ["deep.db"], "the files of both sides are removed"
     assert all(f.ratio and f.ratio.median > 0 for f in found)
 
 
@@ -129,18 +137,34 @@ async def test_replay_says_when_the_library_is_missing(bench: Bench) -> None:
 
 async def test_peers(bench: Bench) -> None:
     found = await peers.run(bench)
-    assert names(found) == ["peers/rss-each", "peers/traced-each", "peers/tell-to-20", "peers/hydrate-20"]
+    known = "peers/known-50"
+    assert names(found) == ["peers/rss-each", "peers/traced-each", "peers/tell-to-20", "peers/hydrate-20", known]
+    assert found[-1].measured.median > 20 * found[0].measured.median
 
 
 async def test_turns(bench: Bench) -> None:
     found = await turns.run(bench)
     assert names(found)[0] == "turns/to-simulator"
-    assert found[0].goal == Goal(3, at_least=False)
+    assert found[0].goal == Goal(2, at_least=False)
 
 
 async def test_reads(bench: Bench) -> None:
     found = await reads.run(bench)
-    assert names(found) == ["reads/hydrate", "reads/ask", "reads/ledger-page", "reads/start", "reads/start-process"]
+    assert names(found) == ["reads/hydrate", "reads/ask", "reads/tell", "reads/passivate"]
+    assert all(f.ratio and f.ratio.median > 0 for f in found)
+
+
+async def test_agents(bench: Bench) -> None:
+    (found,) = await agents.run(bench)
+    assert found.name == "agents/fan-in-3"
+    assert found.ratio is not None
+
+
+async def test_big(bench: Bench) -> None:
+    found = await big.run(bench)
+    pages = [f"big/ledger-page{which}" for which in ("", "-peer", "-pushes", "-notices", "-unknown")]
+    assert names(found) == [*pages, "big/start", "big/start-process", "big/start-memory"]
+    assert [f.note.split()[2] for f in found[:5]] == ["100", "6", "54", "0", "0"]
 
 
 def test_the_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
