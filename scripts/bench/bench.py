@@ -29,7 +29,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
     replayed: int = 100_000  # events
     live_peers: int = 10_000
     known_peers: int = 100_000  # of which live_peers are live
-    agents: int = 100
+    agents: int = 50  # the listener takes 64
     agent_turns: int = 20  # of each agent, in a round
     turns: int = 60  # in a round, over HTTP
     turn_peers: int = 20
