@@ -19,6 +19,11 @@ class Reader(Protocol):
         """Events of a stream after a version, in order; `limit` 0 = all."""
         ...
 
+    async def read_since_key(self, stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+        """Events of a stream from those on that took a key of its account (a turn's, a delivery's); all of them where it has no such
+        key. What became of one thing is told without all that came before it."""
+        ...
+
     def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         ...

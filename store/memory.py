@@ -74,6 +74,10 @@ class MemoryLog:
         """Events of a stream after a version, in order; `limit` 0 = all."""
         return queries.read(self._open(), stream, after, limit)
 
+    async def read_since_key(self, stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+        """Events of a stream from those on that took a key of its account; all of them where it has no such key."""
+        return queries.read_since_key(self._open(), stream, source, key)
+
     async def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         while found := queries.page(self._open(), after, until, size):

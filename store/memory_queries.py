@@ -20,6 +20,13 @@ def read(core: MemoryCore, stream: str, after: int, limit: int) -> tuple[Recorde
     return tuple(events[after : after + limit if limit else None])
 
 
+def read_since_key(core: MemoryCore, stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+    """Events of a stream from those on that took a key of its account; all of them where it has no such key."""
+    events = core.by_stream.get(stream, [])
+    held = core.held.get((account_of(core, stream), source, key))
+    return tuple(events if held is None else [e for e in events if e.at >= held.at])
+
+
 def page(core: MemoryCore, after: int, until: int, size: int) -> tuple[Recorded, ...]:
     """The next events of the whole log, up to `until` (0 = the end)."""
     return _slice(core.recorded, after, until, size)

@@ -22,6 +22,10 @@ _OF_STREAM = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events"
     " WHERE stream = ? AND version > ? ORDER BY version LIMIT ?"
 )
+_BEFORE_KEY = (
+    "SELECT version FROM events WHERE stream = ? AND at < (SELECT k.at FROM streams s JOIN keys k ON k.account = s.account"
+    " AND k.source = ? AND k.key = ? WHERE s.stream = ?) ORDER BY version DESC LIMIT 1"
+)
 _PAGE = (
     "SELECT position, stream, version, type, at, epoch, cause, data FROM events"
     " WHERE position > ? AND position <= ? ORDER BY position LIMIT ?"
@@ -57,6 +61,13 @@ def recorded(rows: Iterable[tuple[Any, ...]]) -> Iterator[Recorded]:
 def read(con: Con, stream: str, after: int, limit: int) -> tuple[Recorded, ...]:
     """Events of a stream after a version."""
     return tuple(recorded(con.execute(_OF_STREAM, (stream, after, limit or -1))))
+
+
+def read_since_key(con: Con, stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+    """Events of a stream from those on that took a key of its account; all of them where it has no such key. Times never go back
+    within a stream, so what is older than the key came before."""
+    (before,) = con.execute(_BEFORE_KEY, (stream, source, key, stream)).fetchone() or (0,)
+    return read(con, stream, before, 0)
 
 
 def page(con: Con, after: int, until: int, size: int) -> tuple[Recorded, ...]:

@@ -77,6 +77,10 @@ class SqliteReader:
         """Events of a stream after a version, in order; `limit` 0 = all."""
         return await self._ask(queries.read, stream, after, limit)
 
+    async def read_since_key(self, stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+        """Events of a stream from those on that took a key of its account; all of them where it has no such key."""
+        return await self._ask(queries.read_since_key, stream, source, key)
+
     async def page(self, after: int = 0, until: int = 0, size: int = PAGE_ROWS) -> AsyncIterator[tuple[Recorded, ...]]:
         """All events after a position up to `until` (0 = the end), in pages."""
         while found := await self._ask(queries.page, after, until, min(size, PAGE_ROWS_MAX)):

@@ -212,7 +212,7 @@ class Acceptance:
 
     async def _check_had(self, place: Place, turn_id: str, agent: str) -> None:
         """What answers a message is taken, and repeated, only by agents that had the turn. Raises TurnHeld."""
-        turn = history(await self._log.read(place.stream)).turns.get(turn_id)
+        turn = history(await self._log.read_since_key(place.stream, "turn", turn_id)).turns.get(turn_id)
         if turn is not None and agent not in (name for _, name in turn.agents):
             raise TurnHeld(NEVER_HAD.format(turn_id))
 

@@ -103,7 +103,7 @@ class Showing:
 
     async def _receipt(self, place: Place, delivery: str) -> views.Receipt:
         room = await self._room(place)
-        past = history(await self._log.read(place.stream))
+        past = history(await self._log.read_since_key(place.stream, "delivery", delivery))
         story = past.outputs[delivery]
         state, reason = receipts.story_standing(story)
         earliest: Millis | None = None

@@ -87,6 +87,25 @@ async def test_reading_after_a_version_with_a_limit(claimed: Log) -> None:
     assert await claimed.read("peer-cccccccccccccccc") == ()
 
 
+async def test_read_from_the_events_on_that_took_a_key(claimed: Log) -> None:
+    for number in range(6):
+        at = 100 * (number // 2)  # two batches an instant: those of the key's own instant are all there
+        keys = (Key(source="turn", key=f"t{number}", value="x"),)
+        await claimed.append(batch(write(), at=at, keys=keys))
+    await claimed.append(batch(write(BEN), at=900, keys=(Key(source="turn", key="ben", value="x"),)))
+    found = {key: await claimed.read_since_key(ANNA, "turn", key) for key in ("t0", "t2", "t3", "t5", "none", "ben")}
+    assert {key: [r.version for r in rows] for key, rows in found.items()} == {
+        "t0": [1, 2, 3, 4, 5, 6],
+        "t2": [3, 4, 5, 6],
+        "t3": [3, 4, 5, 6],
+        "t5": [5, 6],
+        "none": [1, 2, 3, 4, 5, 6],
+        "ben": [],
+    }
+    assert await claimed.read_since_key("peer-cccccccccccccccc", "turn", "t0") == ()
+    assert await claimed.read_since_key(ANNA, "delivery", "t5") == await claimed.read(ANNA)
+
+
 async def test_pages_in_commit_order(claimed: Log) -> None:
     await claimed.append(batch(write(count=7)))
     pages = [[r.position for r in page] async for page in claimed.page(size=3)]

@@ -27,6 +27,7 @@ from actors.gateway.errors import (
     WrongState,
 )
 from actors.ports import Accepted, LoginGone, Refused, Unknown
+from events.base import Recorded
 from events.bot import DAY_MS, Policy
 from store.log import Log
 from tests.gateway.stage import ANN, BEN, Login, Stage, credentials
@@ -235,6 +236,34 @@ async def test_a_receipt_survives_what_the_state_forgets(log: Log, stages: Stage
 
 
 # --- pauses -----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_receipt_reads_nothing_of_what_came_before(
+    log: Log, stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A person of many years is told of today's delivery as quickly as a new one."""
+    stage = stages(log)
+    line = await stage.account(policy=Policy(share_replies=9))
+    await line.hear("hello")
+    for number in range(5):
+        await stage.send(f"news {number}")
+        stage.clock.advance(1_000)
+    read: list[int] = []
+    whole = log.read_since_key
+
+    async def counted(stream: str, source: str, key: str) -> tuple[Recorded, ...]:
+        found = await whole(stream, source, key)
+        read.append(len(found))
+        return found
+
+    async def refused(*_: object) -> tuple[Recorded, ...]:
+        raise AssertionError("the whole stream was read")
+
+    monkeypatch.setattr(log, "read_since_key", counted)
+    monkeypatch.setattr(log, "read", refused)
+    delivery = await stage.send("the last")
+    assert (await stage.service.delivery(delivery, 10_000)).state == "delivered"
+    assert max(read) <= 3  # completed, requested, succeeded
 
 
 async def test_an_account_is_paused_and_resumed(stage: Stage) -> None:
