@@ -51,6 +51,9 @@ class Kept(msgspec.Struct, frozen=True):
     to: str = ""
 
 
+SOON = Kept("it is looked at within seconds")
+
+
 class Spooling:
     """The spool of one gateway process."""
 
@@ -110,7 +113,8 @@ class Spooling:
         refused = spool.refused(self._state_dir)
         waiting = [
             views.SpooledView(file=str(path), state="waiting", reason=kept.reason, turn_id=kept.turn_id, to=kept.to)
-            for path, kept in self._kept.items()
+            for path in spool.waiting(self._state_dir)
+            for kept in (self._kept.get(path, SOON),)
         ]
         shown = [spool.why_refused(path) for path in refused[-SHOWN_MAX:]]
         return views.SpoolView(waiting=len(waiting), refused=len(refused), files=(*shown, *waiting[:SHOWN_MAX]))

@@ -134,14 +134,14 @@ def test_what_is_refused_is_listed_with_its_reason_and_comes_back_by_its_name(no
     }
 
     def listed() -> None:
-        shown = spool_of(gateway)
+        shown, told = spool_of(gateway), [row["found"] for row in doctor(gateway)]
         assert (shown["refused"], {f["file"] for f in shown["files"]}) == (3, set(expected))
         for file in shown["files"]:
             turn_id, to, why = expected[file["file"]]
             assert (file["state"], file["turn_id"], file["to"]) == ("refused", turn_id, to)
             assert file["reason"]
             assert why in file["reason"]
-            assert any(file["file"] in row["found"] and file["reason"] in row["found"] for row in doctor(gateway))
+            assert any(file["file"] in found and file["reason"] in found for found in told)
 
     listed()
     said = gateway.run("status").out

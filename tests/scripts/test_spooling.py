@@ -401,6 +401,19 @@ async def test_a_defect_at_one_turn_keeps_it_and_harms_no_neighbour(
     assert "ZeroDivisionError" in gate.view().files[0].reason
 
 
+async def test_what_was_not_looked_at_yet_counts_as_waiting(stage: Stage, tmp_path: Path) -> None:
+    await stage.account()
+    gate = Spooling(tmp_path, stage.service)
+    (path,) = left(tmp_path, "one")
+    view = gate.view()
+    assert (view.waiting, [(f.file, f.reason) for f in view.files]) == (
+        1,
+        [(str(path), "it is looked at within seconds")],
+    )
+    await gate.take_in()
+    assert gate.view().waiting == 0
+
+
 async def test_earlier_refusals_are_told_once_at_the_start(
     stage: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
