@@ -25,8 +25,11 @@ class Backlogs(msgspec.Struct):
     backlog: tuple[BacklogView, ...]
 
 
-Id = Annotated[str, typer.Argument(help="Id of a delivery, or a unique beginning of it.", metavar="ID")]
-Ids = Annotated[list[str], typer.Argument(help="Ids of deliveries, or unique beginnings of them.", metavar="ID...")]
+Id = Annotated[str, typer.Argument(help="Id of a delivery or of its turn, or a unique beginning of it.", metavar="ID")]
+Ids = Annotated[
+    list[str],
+    typer.Argument(help="Ids of deliveries or of their turns, or unique beginnings of them.", metavar="ID..."),
+]
 
 
 @app.command("list")
@@ -70,7 +73,7 @@ def drop(ctx: typer.Context, deliveries: Ids, offline: Offline = False) -> None:
     given, printer = start(ctx)
     order = DropOrder(deliveries=tuple(deliveries), who=who())
     found = asker(given, offline=offline).post(Gone, "/v1/backlog/drop", order)
-    printer.row(found, f"dropped: {', '.join(found.deliveries)}")
+    printer.row(found, f"dropped: {showing.named(found.deliveries, found.turn_ids)}")
 
 
 def shown_text(text: str | None) -> str:

@@ -70,7 +70,7 @@ def discard(ctx: typer.Context, deliveries: Ids, offline: Offline = False) -> No
     given, printer = start(ctx)
     order = DiscardOrder(deliveries=tuple(deliveries), who=who())
     found = asker(given, offline=offline).post(Gone, "/v1/dead/discard", order)
-    printer.row(found, f"discarded: {', '.join(found.deliveries)}")
+    printer.row(found, f"discarded: {showing.named(found.deliveries, found.turn_ids)}")
 
 
 def _cells(printer: Printer, view: DeadView) -> tuple[str, ...]:

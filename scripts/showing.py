@@ -85,12 +85,17 @@ def room(printer: Printer, quota_view: QuotaView, share_view: ShareView) -> str:
 
 def delivery(printer: Printer, view: DeliveryView | Receipt) -> str:
     """One delivery in two or three lines."""
-    lines = [f"{view.delivery}  {view.peer}  {view.state}: {view.reason}"]
+    lines = [f"{view.delivery}  {view.peer}  turn {view.turn_id}  {view.state}: {view.reason}"]
     if view.state == "queued":
         lines.append(f"  earliest: {earliest(printer, view.earliest)}")
     if view.state in ("queued", "requested"):
         lines.append(f"  {room(printer, view.quota, view.share)}")
     return "\n".join(lines)
+
+
+def named(deliveries: Iterable[str], turn_ids: Iterable[str]) -> str:
+    """Deliveries, each with its turn."""
+    return ", ".join(f"{delivery} (turn {turn_id})" for delivery, turn_id in zip(deliveries, turn_ids, strict=True))
 
 
 def forecast(printer: Printer, view: Forecast) -> str:
@@ -105,5 +110,5 @@ def forecast(printer: Printer, view: Forecast) -> str:
     )
     lines.append(f"  share {share(view.share_before)} -> {share(view.share_after)} used")
     if view.drops:
-        lines.append(f"  would drop: {', '.join(view.drops)}")
+        lines.append(f"  would drop: {named(view.drops, view.drop_turn_ids)}")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from actors.gateway.errors import (
 )
 from actors.life import AccountLife
 from events.errors import BadAddress
-from events.streams import parse_address
+from events.streams import delivery_id, parse_address
 from store.log import Log
 
 IDS_LOOKED_AT = 20
@@ -53,6 +53,9 @@ class DeliveryKey(msgspec.Struct, frozen=True):
     turn: str
     text: str  # fingerprint of the text as it was offered
     body: str  # whose salt keys it, "" = the log's
+
+    def __str__(self) -> str:
+        return f"{self.delivery} (turn {self.turn})"
 
 
 class Finder:
@@ -147,20 +150,52 @@ class Finder:
             raise UnknownSession(f"no peer is bound to session {session!r}", path=path, near=near)
         return places
 
-    async def delivery(self, prefix: str) -> tuple[DeliveryKey, Place]:
-        """A delivery by its id or a unique beginning. Raises UnknownDelivery, AmbiguousId, Unavailable."""
-        found = await self._log.key_prefix("delivery", prefix, IDS_LOOKED_AT)
-        exact = [row for row in found if row[1] == prefix]
-        rows = exact or list(found)
-        if len(rows) > 1:
-            raise AmbiguousId(f"{len(rows)} deliveries begin with {prefix}", near=tuple(key for _, key, _ in rows))
-        key = delivery_key(rows[0][1], rows[0][2]) if rows else None
+    async def delivery(self, name: str) -> tuple[DeliveryKey, Place]:
+        """A delivery by its id, by the id of its turn where that has one delivery, or by a unique beginning of either; what is whole goes
+        before what begins so, and deliveries before turns. Raises UnknownDelivery, AmbiguousId, Unavailable."""
+        key = await self._whole(name) or await self._beginning(name)
         place = await self.locate(key.stream) if key else None
         if key is not None and place is None:
             self.check_recalled()
         if key is None or place is None:
-            raise UnknownDelivery(f"no delivery has an id that begins with {prefix!r}")
+            raise UnknownDelivery(f"no delivery, and no turn that has one, has an id that begins with {name!r}")
         return key, place
+
+    async def _whole(self, name: str) -> DeliveryKey | None:
+        rows = await self._log.key("delivery", name)
+        if rows:
+            return delivery_key(name, next(iter(rows.values())))
+        turn = await self._log.key("turn", name)
+        return await self._of_turn(name, turn.values()) if turn else None
+
+    async def _beginning(self, prefix: str) -> DeliveryKey | None:
+        rows = await self._log.key_prefix("delivery", prefix, IDS_LOOKED_AT)
+        if len(rows) > 1:
+            named = tuple(str(delivery_key(key, value)) for _, key, value in rows)
+            raise AmbiguousId(
+                f"{len(rows)} deliveries begin with {prefix}: {', '.join(named)}", near=[r[1] for r in rows]
+            )
+        if rows:
+            return delivery_key(rows[0][1], rows[0][2])
+        turns = await self._log.key_prefix("turn", prefix, IDS_LOOKED_AT)
+        named = tuple(dict.fromkeys(key for _, key, _ in turns))
+        if len(named) > 1:
+            raise AmbiguousId(f"{len(named)} turns begin with {prefix}: {', '.join(named)}", near=named)
+        return await self._of_turn(named[0], [value for _, _, value in turns]) if named else None
+
+    async def _of_turn(self, turn_id: str, kept: Iterable[str]) -> DeliveryKey:
+        """The one delivery of a turn."""
+        streams = dict.fromkeys(stream for value in kept for stream in json.loads(value)["streams"])
+        found = [(name, await self._log.key("delivery", name)) for name in (delivery_id(s, turn_id) for s in streams)]
+        keys = [delivery_key(name, next(iter(rows.values()))) for name, rows in found if rows]
+        if not keys:
+            raise UnknownDelivery(f"turn {turn_id} has no delivery yet: it is open, or ended without a text")
+        if len(keys) > 1:
+            near = [key.delivery for key in keys]
+            raise AmbiguousId(
+                f"turn {turn_id} has {len(keys)} deliveries, one for each peer; name one of them", near=near
+            )
+        return keys[0]
 
 
 def _never_logged_in(life: AccountLife, peer: str) -> bool:

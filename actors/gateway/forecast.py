@@ -8,7 +8,7 @@ import msgspec
 
 from actors.deciding.view import Decision
 from actors.gateway import views
-from actors.gateway.receipts import Room, delivery_view
+from actors.gateway.receipts import Room, standing
 from events.peer import OutputDropped, OutputSkipped, SendRequested
 
 
@@ -16,15 +16,15 @@ def forecast(room: Room, decision: Decision) -> views.Forecast:
     """The forecast for one peer; `room` is the peer before the turn. A decision without events: it has the turn already."""
     after = msgspec.structs.replace(room, state=decision.state)
     skipped = next((e for e in decision.events if isinstance(e, OutputSkipped)), None)
-    view = delivery_view(after, str(decision.reply))
+    state, reason, earliest = standing(after, str(decision.reply))
+    dropped = [e.output for e in decision.events if isinstance(e, OutputDropped)]
     sent = [e for e in decision.events if isinstance(e, SendRequested)]
     would: Literal["send", "wait", "skip"] = "wait"
-    reason, earliest = view.reason, view.earliest
     if not decision.events:
         would, reason, earliest = "skip", f"the same turn was accepted before: {reason}", None
     elif skipped:
         would = "skip"
-    elif view.state == "requested":
+    elif state == "requested":
         would, earliest = "send", room.now
     return views.Forecast(
         peer=room.address,
@@ -36,5 +36,6 @@ def forecast(room: Room, decision: Decision) -> views.Forecast:
         quota_after=after.quota,
         share_before=room.share,
         share_after=after.share,
-        drops=tuple(e.output.output for e in decision.events if isinstance(e, OutputDropped)),
+        drops=tuple(output.output for output in dropped),
+        drop_turn_ids=tuple(output.turn_id for output in dropped),
     )

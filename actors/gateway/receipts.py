@@ -112,11 +112,12 @@ def fate_of_address(state: PeerState, view: BotView) -> tuple[views.Address, Mil
     return ("outcome", None) if at is None else ("until", at)
 
 
-def delivery_view(room: Room, output: str) -> views.DeliveryView:
+def delivery_view(room: Room, output: str, turn_id: str) -> views.DeliveryView:
     """An output by the peer's live state; one that the state has forgotten was delivered whole."""
     state, reason, earliest = standing(room, output)
     return views.DeliveryView(
         delivery=output,
+        turn_id=turn_id,
         peer=room.address,
         state=state,
         reason=reason,

@@ -39,7 +39,7 @@ class Service(Showing):
         try:
             deliveries = [
                 msgspec.structs.replace(
-                    await self._delivery_view(place, delivery),
+                    await self._delivery_view(place, delivery, accepted.turn_id),
                     not_taken=NOT_TAKEN if delivery in accepted.not_taken else "",
                 )
                 for place, delivery in accepted.deliveries
@@ -108,8 +108,8 @@ class Service(Showing):
 
     async def retry(self, order: api.RetryOrder) -> tuple[views.DeliveryView, ...]:
         """Queue dead outputs again."""
-        places = await self._chores.retry(order.deliveries, order.who, self._room)
-        return tuple([await self._delivery_view(place, delivery) for place, delivery in places])
+        found = await self._chores.retry(order.deliveries, order.who, self._room)
+        return tuple([await self._delivery_view(place, key.delivery, key.turn) for place, key in found])
 
     async def discard(self, order: api.DiscardOrder) -> views.Gone:
         """Take dead outputs off the list."""

@@ -92,10 +92,10 @@ class Showing:
         if not waiters:
             del self._waiters[stream]
 
-    async def _delivery_view(self, place: Place, delivery: str) -> views.DeliveryView:
+    async def _delivery_view(self, place: Place, delivery: str, turn_id: str) -> views.DeliveryView:
         """From the live state where it knows; from the history where the state has forgotten."""
         room = await self._room(place)
-        view = receipts.delivery_view(room, delivery)
+        view = receipts.delivery_view(room, delivery, turn_id)
         if view.state != "delivered":
             return view
         receipt = await self._receipt(place, delivery)

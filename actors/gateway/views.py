@@ -53,6 +53,7 @@ class DeliveryView(View, frozen=True, kw_only=True):
     """A turn's output on its way to one peer. `earliest`: None while only a new fact, such as a message, can free it."""
 
     delivery: str
+    turn_id: str
     peer: str  # its address
     state: State
     reason: str  # one plain sentence
@@ -86,6 +87,7 @@ class Forecast(View, frozen=True, kw_only=True):
     share_before: ShareView
     share_after: ShareView
     drops: tuple[str, ...] = ()  # deliveries that would fall out of the backlog
+    drop_turn_ids: tuple[str, ...] = ()  # the turn of each
 
 
 class DryRun(View, frozen=True, kw_only=True):
@@ -203,9 +205,10 @@ class DeadShown(View, frozen=True, kw_only=True):
 
 
 class Gone(View, frozen=True, kw_only=True):
-    """The deliveries that were dropped or discarded."""
+    """The deliveries that were dropped or discarded, and the turn of each."""
 
     deliveries: tuple[str, ...]
+    turn_ids: tuple[str, ...]
 
 
 class Erased(View, frozen=True, kw_only=True):

@@ -163,6 +163,7 @@ class FakeDesk:
         found = tuple(
             views.DeliveryView(
                 delivery=d,
+                turn_id=offer.turn_id,
                 peer="weixin:main:ann",
                 state="queued",
                 reason="r",

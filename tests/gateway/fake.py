@@ -109,6 +109,7 @@ class FakeGateway:
     def _view(self, receipt: views.Receipt) -> views.DeliveryView:
         return views.DeliveryView(
             delivery=receipt.delivery,
+            turn_id=receipt.turn_id,
             peer=receipt.peer,
             state=receipt.state,
             reason=receipt.reason,
@@ -238,7 +239,10 @@ class FakeGateway:
             )
             self.dead_texts[delivery] = (output, self.turns[receipt.turn_id].text)
             await self.settle(delivery, "dropped", "an operator dropped it")
-        return views.Gone(deliveries=gone)
+        return self._gone(gone)
+
+    def _gone(self, deliveries: tuple[str, ...]) -> views.Gone:
+        return views.Gone(deliveries=deliveries, turn_ids=tuple(self.receipts[d].turn_id for d in deliveries))
 
     async def dead(self, peer: str = "") -> tuple[views.DeadView, ...]:
         return tuple(view for view, _ in self.dead_texts.values() if not peer or view.peer == self._address(peer))
@@ -260,7 +264,7 @@ class FakeGateway:
         found = tuple(map(self._find, order.deliveries))
         for delivery in found:
             del self.dead_texts[delivery]
-        return views.Gone(deliveries=found)
+        return self._gone(found)
 
     async def ledger(self, query: api.LedgerQuery) -> views.LedgerPage:
         self.orders.append(query)

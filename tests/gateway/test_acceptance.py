@@ -438,7 +438,7 @@ async def test_what_fails_after_the_acceptance_is_told_as_a_turn_that_was_accept
 ) -> None:
     await stage.account()
 
-    async def fail(_place: object, _delivery: str) -> None:
+    async def fail(_place: object, _delivery: str, _turn_id: str) -> None:
         raise error
 
     with monkeypatch.context() as patched:

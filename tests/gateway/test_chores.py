@@ -6,7 +6,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from actors.gateway.api import DiscardOrder, DropOrder, EraseOrder, FlushOrder, PauseOrder, ResumeOrder, RetryOrder
+from actors.gateway.api import (
+    BindOrder,
+    DiscardOrder,
+    DropOrder,
+    EraseOrder,
+    FlushOrder,
+    PauseOrder,
+    ResumeOrder,
+    RetryOrder,
+    TurnOffer,
+)
 from actors.gateway.errors import AmbiguousId, UnknownDelivery, WrongState
 from actors.ports import Accepted, Refused
 from events.bot import Policy
@@ -50,6 +60,36 @@ async def test_drop_then_retry_then_discard(stage: Stage) -> None:
         ("retry", "http"),
         ("discard", "http"),
     ]
+
+
+async def test_a_delivery_goes_by_its_turn_as_well(stage: Stage) -> None:
+    await stage.account()
+    delivery = await stage.send("news", turn_id="nightly-2026-05-01")
+    await stage.send("more", turn_id="nightly-2026-05-02")
+    gone = await stage.service.drop(DropOrder(deliveries=("nightly-2026-05-01",)))
+    assert (gone.deliveries, gone.turn_ids) == ((delivery,), ("nightly-2026-05-01",))
+    with pytest.raises(AmbiguousId, match="2 turns begin with nightly-: nightly-2026-05-01, nightly-2026-05-02"):
+        await stage.service.retry(RetryOrder(deliveries=("nightly-",)))
+    (view,) = await stage.service.retry(RetryOrder(deliveries=("nightly-2026-05-01",)))
+    assert (view.delivery, view.turn_id, view.state) == (delivery, "nightly-2026-05-01", "queued")
+    with pytest.raises(WrongState, match=rf"{delivery} \(turn nightly-2026-05-01\) still waits"):
+        await stage.service.retry(RetryOrder(deliveries=("nightly-2026-05-01",)))
+    assert (await stage.service.delivery("nightly-2026-05-02")).turn_id == "nightly-2026-05-02"
+
+
+async def test_a_turn_that_stands_for_no_one_delivery(stage: Stage) -> None:
+    line = await stage.account(access=("all",))
+    await line.hear("hello", ANN)
+    await line.hear("hello", BEN)
+    for peer in (ANN_AT, BEN_AT):
+        await stage.service.bind(BindOrder(peer=peer, session="desk"))
+    accepted = await stage.service.accept_turn(TurnOffer(session="desk", turn_id="t-both", text="news"))
+    with pytest.raises(AmbiguousId, match="turn t-both has 2 deliveries, one for each peer") as told:
+        await stage.service.delivery("t-both")
+    assert set(told.value.near) == {d.delivery for d in accepted.deliveries}
+    (open_turn, *_) = stage.hub.turns
+    with pytest.raises(UnknownDelivery, match="has no delivery yet"):
+        await stage.service.delivery(open_turn)
 
 
 Order = Callable[[Stage, tuple[str, ...]], Awaitable[object]]

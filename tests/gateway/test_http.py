@@ -28,6 +28,7 @@ async def test_a_turn_is_accepted_with_one_delivery_for_each_peer(served: Served
     (delivery,) = body["deliveries"]
     assert delivery == {
         "delivery": "d-0001-t1-a",
+        "turn_id": "t1",
         "peer": ALICE,
         "state": "queued",
         "reason": "waits for the peer's next message: its reply token is spent",

@@ -75,14 +75,14 @@ async def test_the_life_of_an_output(console: Console) -> None:
     shown = await console.run("backlog", "show", delivery[:6])
     assert shown.out.endswith("hel�[31mlo\n")
     dropped = await console.run("backlog", "drop", delivery[:6])
-    assert dropped.out == f"dropped: {delivery}\n"
+    assert dropped.out == f"dropped: {delivery} (turn t1)\n"
     dead = await console.run("dead", "list")
     assert "operator" in dead.out
     assert (await console.run("dead", "show", delivery, "--json")).rows[0]["text"] == "hel\x1b[31mlo"
     retried = await console.run("dead", "retry", delivery[:6], "--json")
     assert retried.rows[0]["state"] == "queued"
     await console.run("backlog", "drop", delivery)
-    assert (await console.run("dead", "discard", delivery)).out == f"discarded: {delivery}\n"
+    assert (await console.run("dead", "discard", delivery)).out == f"discarded: {delivery} (turn t1)\n"
     nothing = await console.run("dead", "list")
     assert (nothing.code, nothing.out, nothing.err) == (0, "", "nothing\n")
     assert (await console.run("dead", "show", "zzz")).code == 1

@@ -199,5 +199,10 @@ def test_every_metric_is_told_with_its_labels(where: str, name: str, labels: set
     assert not {label for label in labels if not re.search(rf"\b{label}\b", row.replace(name, ""))}
 
 
+def test_every_metric_is_told_once() -> None:
+    told = re.findall(r"^\| `(replyledger_[a-z_]+)` ", LISTENERS, re.MULTILINE)
+    assert len(told) == len(set(told)), "two rows may say two things"
+
+
 def test_no_metric_is_told_that_is_not() -> None:
     assert set(re.findall(r"\breplyledger_[a-z_]+[a-z]", LISTENERS)) <= {name for _, name, _ in METRICS}
