@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from scripts.running import process
+from scripts.running import days
 from store.admit import Admitted, Facts
 from store.append import insert
 from store.core import SqliteCore
@@ -87,5 +87,5 @@ class KillingLog(SqliteLog):
 if __name__ == "__main__":
     from scripts.main import main
 
-    process.SqliteLog = KillingLog  # type: ignore[misc] # the one place where the composition root names the log
+    days.SqliteLog = KillingLog  # type: ignore[misc] # the one place where the composition root names the log
     sys.exit(main())
