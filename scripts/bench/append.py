@@ -41,7 +41,7 @@ STATEMENTS = (
     "INSERT INTO keys (account, source, key, value, at) VALUES (?, ?, ?, ?, ?)",
     AGENDA,
 )
-GOALS = {512: Goal(0.7, at_least=True), 1: Goal(2.5, at_least=False)}
+GOALS = {512: Goal(0.75, at_least=True), 1: Goal(2.5, at_least=False)}
 
 Make = Callable[[PeerStream, int], Batch]
 Commit = tuple[list[tuple[object, ...]], ...]

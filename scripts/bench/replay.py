@@ -20,7 +20,7 @@ from scripts.reading.world import fold
 from store.sqlite import SqliteLog
 
 LIBRARY = "eventsourcing==9.5.*"
-GOAL = Goal(3, at_least=True)
+GOAL = Goal(5, at_least=True)
 GOAL_OF_READING = Goal(0.7, at_least=True)
 
 
