@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -35,16 +36,20 @@ class ConnectionThread:
         self._uri, self._busy_ms = uri, busy_ms
         self._jobs: deque[Callable[[], None]] = deque()
         self._connection: sqlite3.Connection | None = None
+        self._refused: sqlite3.Error | None = None
         self._thread = aiosqlite.Connection(self._connect, 64)
+        self._runs_in: threading.Thread | None = None
+        self._opening: asyncio.Future[None] | None = None
         self._closing: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
-        """Open the connection. Raises sqlite3.Error."""
-        await self._thread
+        """Open the connection. Raises sqlite3.Error. Call `close` even so, and when this was cancelled."""
+        self._opening = asyncio.ensure_future(self._open())
+        await asyncio.shield(self._opening)
 
     async def run(self, job: Job[T]) -> T:
         """What the function returns or raises over there. Raises LogClosed after `close`."""
-        if self._closing is not None or self._connection is None:
+        if self._closing is not None or self._connection is None or self._refused is not None:
             raise LogClosed
         connection = self._connection
         results: list[T] = []
@@ -55,12 +60,36 @@ class ConnectionThread:
     async def close(self) -> None:
         """Finish what was begun, close the connection, end the thread."""
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._thread.close())
+            self._closing = asyncio.ensure_future(self._end())
         await asyncio.shield(self._closing)
 
+    async def _open(self) -> None:
+        await self._thread
+        if self._refused is not None:
+            raise self._refused
+
+    async def _end(self) -> None:
+        if self._opening is not None:
+            await asyncio.gather(self._opening, return_exceptions=True)  # `start` has told it
+        await self._thread.close()
+        if self._runs_in is not None:
+            self._runs_in.join()  # it has answered its last call and only returns: microseconds
+
     def _connect(self) -> sqlite3.Connection:
+        """Over there. Never raises: of a connection that was never made, aiosqlite ends the thread without a way to await that,
+        and the thread would speak to a loop that may be closed by then. A stand-in is closed like any other."""
+        self._runs_in = threading.current_thread()
+        try:
+            connection = self._connected(self._uri)
+        except sqlite3.Error as error:
+            self._refused = error
+            connection = self._connected("file::memory:")
+        self._connection = connection
+        return connection
+
+    def _connected(self, uri: str) -> _JobConnection:
         connection = sqlite3.connect(
-            self._uri,
+            uri,
             uri=True,
             timeout=self._busy_ms / 1000,
             isolation_level=None,
@@ -68,7 +97,6 @@ class ConnectionThread:
             factory=_JobConnection,
         )
         connection.jobs = self._jobs
-        self._connection = connection
         return connection
 
 

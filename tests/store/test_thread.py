@@ -61,13 +61,41 @@ async def test_a_job_goes_on_when_its_caller_is_cancelled(database: Path) -> Non
 
 
 async def test_a_database_that_is_not_there(tmp_path: Path) -> None:
+    """Its thread has ended when `close` returns: one that lives longer speaks to a loop that may be closed by then."""
     threads = threading.active_count()
-    thread = ConnectionThread(file_uri(tmp_path / "none.db", "rw"), busy_ms=10)
-    with pytest.raises(sqlite3.OperationalError):
+    for _ in range(50):
+        thread = ConnectionThread(file_uri(tmp_path / "none.db", "rw"), busy_ms=10)
+        with pytest.raises(sqlite3.OperationalError, match="unable to open"):
+            await thread.start()
+        with pytest.raises(LogClosed):
+            await thread.run(lambda _: None)
+        await thread.close()
+        assert threading.active_count() == threads
+
+
+async def test_close_returns_when_the_thread_has_ended(database: Path) -> None:
+    threads = threading.active_count()
+    for _ in range(50):
+        thread = ConnectionThread(file_uri(database, "rw"), busy_ms=10)
         await thread.start()
-    await thread.close()
-    for _ in range(1000):
-        if threading.active_count() == threads:
-            break
-        await asyncio.sleep(0.001)
+        await thread.close()
+        assert threading.active_count() == threads
+
+
+async def test_a_start_that_is_cancelled_leaves_a_connection_to_close(database: Path) -> None:
+    threads = threading.active_count()
+    for turns_of_the_loop in range(4):
+        thread = ConnectionThread(file_uri(database, "rw"), busy_ms=10)
+        call = asyncio.create_task(thread.start())
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        await thread.close()
+        assert threading.active_count() == threads
+
+
+async def test_one_that_was_never_started_is_closed(database: Path) -> None:
+    threads = threading.active_count()
+    await ConnectionThread(file_uri(database, "rw"), busy_ms=10).close()
     assert threading.active_count() == threads
