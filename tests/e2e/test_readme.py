@@ -158,7 +158,7 @@ class Trial:
         """`PYTHON` picks the interpreter of a new environment; one that is there stays."""
         assert line == "PYTHON=python3.12 ./scripts/demo"
         setup = (self.reader.clone / "scripts" / "setup").read_text(encoding="utf-8")
-        assert '"$python" -m venv .venv' in setup
+        assert '"$python" -m venv "$venv"' in setup
         refused = self.reader.run("rm -rf .venv/replyledger-lock && PYTHON=/bin/false ./scripts/demo")
         assert refused.code != 0
 
