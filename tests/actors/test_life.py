@@ -23,6 +23,7 @@ from events.peer import AccessRefused, MessageReceived, SendFailed, SendRequeste
 from store.errors import LogBusy, LogFailed, LogUnreadable
 from store.memory import MemoryLog
 from store.records import BARE, Appended, Batch, Claim, Start
+from tests.frozen import frozen
 from tests.gateway import stage as gateway_stage
 from tests.gateway.stage import ANN, BEN, NOON, Login, Stage, credentials
 
@@ -505,3 +506,28 @@ async def test_a_start_after_the_wall_clock_was_set_forward_keeps_time_and_says_
             await asyncio.sleep(0)
     assert [e.step_ms for e in steps] == [3 * DAY_MS]
     await second.close()
+
+
+@pytest.mark.parametrize("way", [1, -1])
+async def test_a_wall_clock_that_is_set_by_more_than_a_minute_is_noted_once_and_one_set_by_a_minute_is_not(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, way: int
+) -> None:
+    """The machine's own wall clock, over the midnight at which a leap day ends; a share that is spent stays spent."""
+    midnight = 1_835_481_600_000  # 2028-03-01
+    boot_ms = [5_000]
+    monkeypatch.setattr(gateway_stage, "ManualClock", lambda _now: BootClock(boot=lambda: boot_ms[0] * NS_PER_MS))
+    monkeypatch.setattr(life_module, "CHECK_MS", 3_600_000)  # the test looks itself
+    with frozen(midnight - 1_000) as wall:
+        other = Stage(stage.log, instance="i-2")
+        await other.account()
+        life, begun = other.lives["main"], other.clock.now()
+        steps = []
+        for step_ms in (60_000 * way, 1_000 * way, 0):
+            wall.step(step_ms)
+            await life._watch_clock()
+            steps.append([e.step_ms for e in await other.events(ClockStepped)])
+        assert steps == [[], [61_000 * way], [61_000 * way]]
+        assert other.clock.now() == begun, "no window ends and no share rolls by it"
+        boot_ms[0] += 10
+        assert other.clock.now() == begun + 10
+    await other.close()

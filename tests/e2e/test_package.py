@@ -138,13 +138,19 @@ def test_its_description_is_the_readme_and_can_be_shown(built: Built) -> None:
     paper = StringIO()
     Console(file=paper, width=160, color_system=None).print(Markdown(readme))
     shown = paper.getvalue()
-    assert all(word in shown for word in ("replyledger", "Nothing accepted is lost silently.", "Words", "CHANNEL:ACCOUNT:PEER"))
-    assert not [mark for mark in ("```", "## ", "| --- |", "**") if mark in shown], "what is left was not read as Markdown"
+    assert all(
+        word in shown for word in ("replyledger", "Nothing accepted is lost silently.", "Words", "CHANNEL:ACCOUNT:PEER")
+    )
+    assert not [mark for mark in ("```", "## ", "| --- |", "**") if mark in shown], (
+        "what is left was not read as Markdown"
+    )
 
 
 def test_the_versions_of_python_are_those_of_the_readme(built: Built) -> None:
     """The lowest is required, and each that the classifiers name is named as tried."""
-    named = {c.rpartition(" ")[2] for c in PROJECT["classifiers"] if c.startswith("Programming Language :: Python :: 3.")}
+    named = {
+        c.rpartition(" ")[2] for c in PROJECT["classifiers"] if c.startswith("Programming Language :: Python :: 3.")
+    }
     readme = (built.clone / "README.md").read_text(encoding="utf-8")
     assert f"Needs Python {min(named)} or newer" in readme
     assert PROJECT["requires-python"] == f">={min(named)}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -135,3 +137,28 @@ def test_a_row_that_lies_about_its_type_is_damage() -> None:
 def test_lone_surrogates_are_refused_when_written() -> None:
     with pytest.raises(TextNotEncodable, match="bot_stopped"):
         codec.encode(bot.BotStopped(reason="\ud800"))
+
+
+READ_FROZEN = """
+from freezegun import freeze_time
+with freeze_time("2028-02-29T23:59:59"):
+    from events import codec
+    from tests.events.golden import VERSIONS, lines
+    first = [codec.decode(line.type, bytes(line.data)) for version in VERSIONS for line in lines(version)]
+assert first == [codec.decode(line.type, bytes(line.data)) for version in VERSIONS for line in lines(version)]
+print(len(first))
+"""
+
+
+def test_events_that_are_first_read_while_time_stands_still_are_read_well_for_ever() -> None:
+    """A struct with a `datetime` would be spoilt by that for the rest of the process; no event has one."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ_FROZEN],
+        cwd=Path(events.__file__).parents[1],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == sum(len(lines(version)) for version in VERSIONS)

@@ -7,6 +7,7 @@ import pytest
 
 from actors.runtime import clock as module
 from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_id, boot_ns, slept_ms, stopwatch_ns
+from tests.frozen import frozen, utc_ms
 
 MS = 1_000_000
 
@@ -126,3 +127,47 @@ def test_a_boot_keeps_its_name_and_where_there_is_none_it_is_blank(monkeypatch: 
 
     monkeypatch.setattr(Path, "read_text", nowhere)
     assert boot_id() == ""
+
+
+# --- the machine's own wall clock, held still ---------------------------------------------------------------------------
+
+
+def test_a_process_begins_at_the_wall_clock() -> None:
+    with frozen("2028-02-29T23:59:59.999Z"):
+        clock = BootClock(boot=lambda: 5 * MS)
+        assert (clock.now(), clock.monotonic(), clock.step_ms()) == (utc_ms("2028-02-29T23:59:59.999Z"), 0, 0)
+
+
+@pytest.mark.parametrize("step_ms", [86_400_000, -86_400_000, 1_000, -1_000])
+def test_setting_the_wall_clock_moves_no_time_of_ours(step_ms: int) -> None:
+    """Over a midnight and a leap day, and by a second: only `step_ms` sees it."""
+    boots = [7 * MS]
+    with frozen("2028-02-29T00:00:00Z") as wall:
+        clock = BootClock(boot=lambda: boots[0])
+        begun = clock.now()
+        wall.step(step_ms)
+        assert (clock.now(), clock.monotonic(), clock.step_ms()) == (begun, 0, step_ms)
+        boots[0] += 250 * MS
+        assert (clock.now(), clock.monotonic(), clock.step_ms()) == (begun + 250, 250, step_ms - 250)
+
+
+def test_the_real_boot_clock_runs_on_while_the_wall_clock_is_set_back() -> None:
+    """Neither `now` nor an interval goes back, whatever the wall clock does meanwhile."""
+    with frozen("2026-10-25T01:00:00Z") as wall:
+        clock = BootClock(boot=lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC_RAW))
+        seen = [(clock.now(), clock.monotonic())]
+        for step_ms in (-3_600_000, 7_200_000, -86_400_000):
+            wall.step(step_ms)
+            seen.append((clock.now(), clock.monotonic()))
+    assert seen == sorted(seen)
+    assert seen[-1][0] - seen[0][0] < 60_000
+
+
+def test_two_processes_of_which_one_began_before_the_step_differ_by_it() -> None:
+    with frozen("2026-05-01T00:00:00Z") as wall:
+        old = BootClock(boot=lambda: 0)
+        wall.step(-3_600_000)
+        new = BootClock(boot=lambda: 0)
+        assert new.now() - old.now() == -3_600_000
+        assert new.catch_up(old.now()) == 3_600_000, "what the log's last event makes of it"
+        assert (new.now(), new.step_ms()) == (old.now(), -3_600_000)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors.gateway.api import PauseOrder, ResumeOrder
+from actors.runtime.clock import NS_PER_MS, BootClock
 from events.base import Millis
 from events.bot import DAY_MS, Policy
 from events.peer import BodyErased
@@ -17,6 +18,8 @@ from scripts.running.retention import EVERY_MS, MESSAGE_KEYS_MS, Retention
 from store.errors import LogFailed
 from store.memory import MemoryLog
 from store.sqlite import SqliteLog
+from tests.frozen import frozen
+from tests.gateway import stage as gateway_stage
 from tests.gateway.stage import NOON, Stage
 
 BODIES_MS = 7 * DAY_MS
@@ -169,3 +172,24 @@ async def test_a_failed_log_ends_the_process_also_from_here(caplog: pytest.LogCa
     assert isinstance(stage.failures[0], LogFailed)
     assert "nothing more was forgotten" not in caplog.text, "the process tells of it, once"
     await stage.close()
+
+
+async def test_a_text_is_as_old_as_the_boot_clock_says_and_goes_when_it_is_older_than_the_age(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine's wall clock is set forward by a year: nothing goes before its time, which then comes to the millisecond."""
+    boot_ms = [5_000]
+    monkeypatch.setattr(gateway_stage, "ManualClock", lambda _now: BootClock(boot=lambda: boot_ms[0] * NS_PER_MS))
+    with frozen("2028-02-29T23:59:59Z") as wall:
+        other = Stage(stage.log, instance="i-2")
+        line = await other.account()
+        await line.hear("a question")
+        await other.offer("its answer", turn_id=other.hub.turns[0])
+        gone = []
+        for step_ms, passed_ms in ((366 * DAY_MS, 0), (0, BODIES_MS), (-366 * DAY_MS, 0), (0, 1)):
+            wall.step(step_ms)
+            boot_ms[0] += passed_ms
+            await one_round(other)
+            gone.append(len(await other.events(BodyErased)))
+        await other.close()
+    assert [bool(count) for count in gone] == [False, False, False, True]
