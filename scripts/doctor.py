@@ -245,15 +245,20 @@ def check_login(login: LoginFile, account: str) -> Check:
 
 def check_spool(config: Config) -> Iterator[Check]:
     """What waits in the spool, for whom, and what was refused and why."""
+    try:
+        waiting, refused = spool.waiting(config.state_dir), spool.refused(config.state_dir)
+    except OSError as error:
+        why = f"{spool.folder_of(config.state_dir)} cannot be read: {error.strerror}; nothing of it is taken in"
+        yield bad("spool", why, "a folder that belongs to the user who runs the gateway")
+        return
     there: dict[tuple[str, str], list[str]] = {}
-    for path in spool.waiting(config.state_dir):
+    for path in waiting:
         taken = spool.read(path)
         reason, right = _spooled(config, taken)
         there.setdefault((reason, right), []).append(path.name)
     for (reason, right), names in there.items():
         wait = counted(len(names), "turn waits", "turns wait")
         yield note("spool", f"{wait}, {reason}; the first is {names[0]}", right)
-    refused = spool.refused(config.state_dir)
     for path in refused[-REFUSED_SHOWN_MAX:]:
         seen = spool.why_refused(path)
         whose = f", turn {seen.turn_id} for {seen.to}" if seen.to else ""

@@ -64,7 +64,10 @@ def folder_of(state_dir: Path) -> Path:
 def leave(state_dir: Path, offer: TurnOffer) -> Path:
     """Leave a turn, which has its id, for a gateway to come. Raises Failed."""
     folder = folder_of(state_dir)
-    there = waiting(state_dir)
+    try:
+        there = waiting(state_dir)
+    except OSError as error:
+        raise Failed(f"{folder} cannot be read: {error.strerror}; nothing was left there") from None
     if len(there) >= FILES_MAX:
         raise Failed(f"{folder} holds {FILES_MAX} turns already; nothing was left there")
     path = folder / f"{_stamp(there):0{STAMP_DIGITS}d}-{SystemIds().token(4)}.json"
@@ -76,12 +79,12 @@ def leave(state_dir: Path, offer: TurnOffer) -> Path:
 
 
 def waiting(state_dir: Path) -> list[Path]:
-    """The files that wait in the spool, oldest first."""
-    return _files(state_dir, "*.json")
+    """The files that wait in the spool, oldest first. Raises OSError where the folder cannot be read."""
+    return _files(state_dir, ".json")
 
 
 def spooled(state_dir: Path) -> tuple[Spooled, ...]:
-    """What waits in the spool, oldest first."""
+    """What waits in the spool, oldest first. Raises OSError."""
     return tuple(read(path) for path in waiting(state_dir))
 
 
@@ -102,7 +105,13 @@ def forget(state_dir: Path, *, to: Collection[str] = (), session: str = "", turn
     """Delete the turns for these addresses, or for a session, or of one id; also those that were set aside, or written in part."""
     folder = folder_of(state_dir)
     gone, unread = 0, []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    try:
+        there = sorted(folder.iterdir())
+    except FileNotFoundError:
+        return Forgotten(0, ())
+    except OSError:
+        return Forgotten(0, (folder,))
+    for path in there:
         if path.suffix == ".why":
             continue  # goes with what it is about
         offer = read(path).offer
@@ -123,8 +132,8 @@ def set_aside(taken: Spooled, reason: str) -> Path:
 
 
 def refused(state_dir: Path) -> list[Path]:
-    """The files that were set aside, oldest first."""
-    return _files(state_dir, "*.refused")
+    """The files that were set aside, oldest first. Raises OSError where the folder cannot be read."""
+    return _files(state_dir, ".refused")
 
 
 def why_refused(path: Path) -> SpooledView:
@@ -168,6 +177,10 @@ def _why_of(path: Path) -> Path:
     return path.with_suffix(".why")
 
 
-def _files(state_dir: Path, pattern: str) -> list[Path]:
-    folder = folder_of(state_dir)
-    return sorted(p for p in folder.glob(pattern) if not p.name.startswith(".")) if folder.is_dir() else []
+def _files(state_dir: Path, suffix: str) -> list[Path]:
+    """Not by `glob`, which finds nothing in a folder that it may not read, and says nothing of it."""
+    try:
+        there = list(folder_of(state_dir).iterdir())
+    except FileNotFoundError:
+        return []
+    return sorted(p for p in there if p.suffix == suffix and not p.name.startswith("."))

@@ -65,6 +65,7 @@ class Spooling:
     ) -> None:
         self._state_dir, self._gateway, self._on_log_failed = state_dir, gateway, on_log_failed
         self._kept: dict[Path, Kept] = {}
+        self._shut = ""  # why the folder cannot be read
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -74,14 +75,11 @@ class Spooling:
 
     def start(self) -> None:
         """Go on looking until `stop`."""
-        refused = len(spool.refused(self._state_dir))
-        if refused:
-            were = counted(refused, "turn was", "turns were")
-            logger.warning(
-                "%s refused earlier and set aside in %s; `replyledger status` lists them",
-                were,
-                spool.folder_of(self._state_dir),
-            )
+        folder = spool.folder_of(self._state_dir)
+        with contextlib.suppress(OSError):  # `take_in` has told
+            if refused := len(spool.refused(self._state_dir)):
+                were = counted(refused, "turn was", "turns were")
+                logger.warning("%s refused earlier and set aside in %s; `replyledger status` lists them", were, folder)
         self._task = asyncio.get_running_loop().create_task(self._watch(), name="spool")
         self._task.add_done_callback(self._ended)
 
@@ -110,24 +108,45 @@ class Spooling:
 
     def view(self) -> views.SpoolView:
         """What is in the spool now."""
-        refused = spool.refused(self._state_dir)
+        try:
+            refused, there = spool.refused(self._state_dir), spool.waiting(self._state_dir)
+        except OSError as error:
+            return self._unreadable(error)
         waiting = [
             views.SpooledView(file=str(path), state="waiting", reason=kept.reason, turn_id=kept.turn_id, to=kept.to)
-            for path in spool.waiting(self._state_dir)
+            for path in there
             for kept in (self._kept.get(path, SOON),)
         ]
         shown = [spool.why_refused(path) for path in refused[-SHOWN_MAX:]]
         return views.SpoolView(waiting=len(waiting), refused=len(refused), files=(*shown, *waiting[:SHOWN_MAX]))
+
+    def _unreadable(self, error: OSError) -> views.SpoolView:
+        """Nobody can tell how many turns are in a folder that cannot be read."""
+        folder, reason = str(spool.folder_of(self._state_dir)), f"the folder cannot be read: {error.strerror}"
+        row = views.SpooledView(file=folder, state="waiting", reason=reason, turn_id="", to="")
+        return views.SpoolView(waiting=0, refused=0, files=(row,))
 
     # --- one look ---------------------------------------------------------------------------------------------------
 
     async def take_in(self) -> int:
         """Offer every spooled turn; how many were accepted. Raises LogUnusable."""
         self._news.clear()
-        there = spool.waiting(self._state_dir)
+        try:
+            there = spool.waiting(self._state_dir)
+        except OSError as error:
+            self._shut_out(error)
+            return 0
+        self._shut = ""
         self._kept = {path: self._kept[path] for path in there if path in self._kept}
         held: dict[str, str] = {}  # whom nothing can be taken in for now, and why: so that turns keep their order
         return sum([await self._offer(path, held) for path in there])
+
+    def _shut_out(self, error: OSError) -> None:
+        """Said once: whatever waits in the folder is not taken in."""
+        if not self._shut:
+            folder = spool.folder_of(self._state_dir)
+            logger.error("%s cannot be read, so nothing of it is taken in: %s", folder, error.strerror)
+        self._shut = error.strerror or type(error).__name__
 
     async def _offer(self, path: Path, held: dict[str, str]) -> bool:
         """Offer one; whether it was accepted."""

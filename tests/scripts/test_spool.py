@@ -108,6 +108,14 @@ def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
         spool.leave(tmp_path, _offer(0))
 
 
+def test_a_folder_that_cannot_be_read_is_never_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("a file")
+    for look in (spool.waiting, spool.refused, spool.spooled):
+        with pytest.raises(OSError, match="Not a directory"):
+            look(tmp_path)
+    assert spool.forget(tmp_path, turn_id="t1") == spool.Forgotten(0, (tmp_path / "spool",))
+
+
 def test_files_are_private_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / "c.json"
     files.write_private(path, b"one")

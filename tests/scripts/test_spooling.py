@@ -414,6 +414,31 @@ async def test_what_was_not_looked_at_yet_counts_as_waiting(stage: Stage, tmp_pa
     assert gate.view().waiting == 0
 
 
+async def test_a_folder_that_cannot_be_read_is_told_once_and_taken_in_once_it_can(
+    stage: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await stage.account()
+    left(tmp_path, "one")
+    folder = spool.folder_of(tmp_path)
+    away = folder.rename(tmp_path / "away")
+    folder.write_text("a file")
+    gate = Spooling(tmp_path, stage.service)
+    with caplog.at_level(logging.WARNING, "replyledger.spool"):
+        for _ in range(2):
+            assert await gate.take_in() == 0
+        gate.start()
+        await gate.stop()
+    assert [r.getMessage() for r in caplog.records if r.name == "replyledger.spool"] == [
+        f"{folder} cannot be read, so nothing of it is taken in: Not a directory"
+    ]
+    assert [(f.file, f.reason) for f in gate.view().files] == [
+        (str(folder), "the folder cannot be read: Not a directory")
+    ]
+    folder.unlink()
+    away.rename(folder)
+    assert await gate.take_in() == 1
+
+
 async def test_earlier_refusals_are_told_once_at_the_start(
     stage: Stage, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
