@@ -15,7 +15,10 @@ from typing import Any
 
 import pytest
 
+from actors.gateway.api import TurnOffer
 from actors.runtime.clock import BootClock
+from scripts.asking import spool
+from scripts.doctor import REFUSED_SHOWN_MAX
 from scripts.main import main
 from scripts.reading.opening import LOG_FILE
 from scripts.reading.proof import cache_fold
@@ -294,6 +297,42 @@ def test_doctor_finds_a_port_in_use_and_a_log_from_the_future(run: Run, home: Pa
     assert f"127.0.0.1:{port} is in use" in out
     assert "in the future: either the clock is behind now, or it was ahead when that was written" in out
     assert "a new state_dir with a login of its own begins with the right time" in out
+
+
+def test_doctor_tells_what_waits_in_the_spool_and_what_was_refused(run: Run, home: Path) -> None:
+    state = home / "state"
+    for number, to in enumerate(("weixin:main", "weixin:main", "weixin:other", "")):
+        session = "" if to else "desk"
+        spool.leave(state, TurnOffer(to=to, session=session, turn_id=f"t{number}", text="very secret"))
+    (strange := spool.folder_of(state) / "zz.json").mkdir()
+    for number in range(REFUSED_SHOWN_MAX + 2):
+        path = spool.leave(state, TurnOffer(to="weixin:main:zoe", turn_id=f"r{number}", text="very secret"))
+        spool.set_aside(spool.read(path), "no peer has that address")
+    code, out, err = run("doctor", "--json")
+    told = [(row["state"], row["found"], row["right"]) for row in rows(out) if row["what"] == "spool"]
+    assert code == 0
+    assert "very secret" not in out + err
+    assert [(found.partition("; the first")[0], right) for _, found, right in told[:4]] == [
+        ("2 turns wait, for weixin:main: nobody has logged in yet", "replyledger login weixin --account main"),
+        ("1 turn waits, for weixin:other: the configuration has no such account", "its name in the configuration"),
+        ("1 turn waits, for desk", "`replyledger run` takes in what waits"),
+        (
+            "1 turn waits, that cannot be offered: it cannot be read: Is a directory",
+            "a file that `send --spool` wrote, and that this user can read",
+        ),
+    ]
+    assert len(told) == 4 + REFUSED_SHOWN_MAX + 1
+    assert f"turn r{REFUSED_SHOWN_MAX + 1} for weixin:main:zoe was refused: no peer has that address" in told[-2][1]
+    assert told[-1][1] == "2 older ones were refused, too"
+    assert strange.name in told[3][1]
+
+
+def test_doctor_does_not_take_a_spool_that_it_cannot_read_for_an_empty_one(run: Run, home: Path) -> None:
+    (home / "state" / "spool").write_text("a file")
+    code, out, _ = run("doctor", "--json")
+    (found,) = [row for row in rows(out) if row["what"] == "spool"]
+    assert (code, found["state"]) == (1, "bad")
+    assert "cannot be read: Not a directory; nothing of it is taken in" in found["found"]
 
 
 def test_doctor_stops_at_a_configuration_that_is_refused(run: Run, home: Path) -> None:
