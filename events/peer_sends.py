@@ -61,8 +61,13 @@ def send_requested(state: PeerState, event: SendRequested, at: Millis, epoch: in
 def send_succeeded(state: PeerState, event: SendSucceeded, at: Millis, _epoch: int) -> PeerState:
     """Its charge runs out from now on; what it carried has arrived, or, without a message id, perhaps."""
     request = _closing(state, event.request)
-    over = [c.output for c in request.carried if c.whole] if event.message_id else []
-    state = _to(
+    over = []
+    for carried in request.carried:
+        if event.message_id and carried.whole:
+            over.append(carried.output)
+        else:
+            state = _arrived(state, request, carried, event.message_id, at)
+    return _to(
         state,
         request=None,
         retries=0,
@@ -70,10 +75,6 @@ def send_succeeded(state: PeerState, event: SendSucceeded, at: Millis, _epoch: i
         queue=others(state.queue, over),
         answers=others(state.answers, over),
     )
-    for carried in request.carried:
-        if carried.output not in over:
-            state = _arrived(state, request, carried, event.message_id, at)
-    return state
 
 
 def _arrived(state: PeerState, request: OpenRequest, carried: Carried, message_id: str, at: Millis) -> PeerState:

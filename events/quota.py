@@ -63,8 +63,7 @@ def settle(charges: tuple[Charge, ...], request: str, at: Millis) -> tuple[Charg
     """The charge of a request runs out from `at` on."""
     if not charges or charges[-1].request != request:  # an outcome is nearly always that of the newest charge
         return tuple([msgspec.structs.replace(c, settled_at=at) if c.request == request else c for c in charges])
-    *earlier, newest = charges
-    return (*earlier, msgspec.structs.replace(newest, settled_at=at))
+    return (*charges[:-1], msgspec.structs.replace(charges[-1], settled_at=at))
 
 
 def release(charges: tuple[Charge, ...], request: str) -> tuple[Charge, ...]:

@@ -35,9 +35,9 @@ DISK_RESERVE_BYTES: Final = 16 * 1_048_576
 FOLLOW_POLL_MS: Final = 500
 """How often a follower looks for what other processes committed."""
 
-PAGE_ROWS: Final = 1_000
-"""Events of a page unless its reader asks for another size. With 5,000 a replay takes a third longer: a page no longer fits the
-processor's cache while it is folded (`scripts/bench/README.md`)."""
+PAGE_ROWS: Final = 250
+"""Events of a page unless its reader asks for another size. With 1,000 a replay takes a fifth longer: a larger page
+pushes what is folded out of the processor's cache (`scripts/bench/README.md`)."""
 
 PAGE_ROWS_MAX: Final = 50_000
 """Rows of a page; more would hold the log's clean-up up."""

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
-PAGE = 1_000
+PAGE = 250
 """Notifications of one pull, as many as our pages have events; the library's own default of 10 would be much slower."""
 
 
