@@ -156,11 +156,11 @@ class Reader:
             )
 
     def log_of(self, line: str) -> Path:
-        return self.folder / f"{line.split()[1]}.log"
+        return self.folder / f"{'-'.join(re.findall(r'[a-z0-9]+', line))}.log"
 
-    def move_to_loopback(self, server: str) -> str:
+    def move_to_loopback(self, server: str, name: str = "replyledger.toml") -> str:
         """Edit the configuration as a reader would for a trial: the simulator for the channel, free ports. Its HTTP address."""
-        file = self.clone / "replyledger.toml"
+        file = self.clone / name
         http = f"127.0.0.1:{free_port()}"
         text = file.read_text(encoding="utf-8")
         for old, new in (

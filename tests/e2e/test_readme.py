@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.asking import Answer, ask
-from tests.e2e.processes import Child, eventually
+from tests.e2e.processes import Child, eventually, free_port
 from tests.e2e.reader import INSTALL_S, LINE_S, README, Reader, block_commands, blocks, named_commands
 
 PERSON = "weixin:main"
@@ -33,6 +33,8 @@ class Trial:
         self.server = str(self.weixin.announced()["base_url"])
         self.http = ""
         self.running: subprocess.Popen[str] | None = None
+        self.going: list[subprocess.Popen[str]] = []  # of the trial without a phone
+        self.trial_port = 0
 
     def good(self, line: str, code: int = 0, wait_s: float = LINE_S) -> str:
         """Run a line; what it printed."""
@@ -142,6 +144,52 @@ class Trial:
         rows = [row for row in self.good(line).splitlines() if "push" in row]
         assert len(rows) == 3, "one row for each reply that was spent"
 
+    # --- Without a phone ----------------------------------------------------------------------------------------------
+
+    def on_free_port(self, line: str) -> str:
+        """The line with a port that nobody has in the place of the README's."""
+        self.trial_port = self.trial_port or free_port()
+        return line.replace("9099", str(self.trial_port))
+
+    def simulate(self, line: str) -> None:
+        self.going.append(self.reader.begin(self.on_free_port(line)))
+        url = f"http://127.0.0.1:{self.trial_port}/control/counters"
+        eventually(lambda: self.good(f"curl -s {url} || true"), "the simulator answers")
+
+    def trial_config(self, line: str) -> None:
+        self.good(self.on_free_port(line))
+        file = self.reader.clone / "trial.toml"
+        text = file.read_text(encoding="utf-8")
+        for port in ("8080", "8081"):  # a reader of a fresh machine has both
+            assert text.count(f"127.0.0.1:{port}") == 1
+            text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free_port()}")
+        file.write_text(text, encoding="utf-8")
+
+    def trial_login(self, line: str) -> None:
+        self.going.append(self.reader.begin(line))
+
+    def trial_scan(self, line: str) -> None:
+        code = f"{self.on_free_port(line)} -s -o /dev/null -w '%{{http_code}}'"
+        eventually(lambda: self.good(code) == "200", "the code is there, and confirmed")
+        assert self.going.pop().wait(LINE_S) == 0
+        assert (self.reader.clone / "trial" / "accounts" / "main.json").is_file()
+
+    def trial_run(self, line: str) -> None:
+        self.going.append(self.reader.begin(line))
+        log = self.reader.log_of(line)
+        eventually(lambda: "weixin:main: running" in log.read_text(), f"it runs: {log.read_text()}", 30)
+
+    def trial_waits(self, line: str) -> None:
+        self.good(line, code=75)
+
+    def trial_says(self, line: str) -> None:
+        self.good(self.on_free_port(line))
+
+    def trial_phone(self, line: str) -> None:
+        """What waited has reached the phone, which also shows what the person wrote."""
+        shown = eventually(lambda: (s := self.good(self.on_free_port(line))).count("deployed") and s, "it arrived")
+        assert "hello" in shown
+
     # --- in its sentences ---------------------------------------------------------------------------------------------
 
     def bind(self, line: str) -> None:
@@ -170,6 +218,9 @@ class Trial:
         """TERM stops the gateway in good order, as the README says; nothing is left running."""
         with contextlib.ExitStack() as stack:
             stack.callback(self.weixin.end)
+            for process in self.going:
+                stack.callback(process.wait, 30)
+                stack.callback(process.terminate)
             if self.running is not None:
                 stack.callback(self.running.wait)
                 stack.callback(self.running.kill)
@@ -193,6 +244,15 @@ COMMANDS: dict[str, Callable[[Trial, str], None]] = {
     "replyledger status": Trial.status,
     "replyledger explain TURN_OR_DELIVERY": Trial.explain,
     "replyledger audit": Trial.audit,
+    "replyledger simulate weixin --port 9099": Trial.simulate,
+    "replyledger config example | sed 's|https://ilinkai.weixin.qq.com|http://127.0.0.1:9099|;"
+    """ s|^state_dir = "state"|state_dir = "trial"|' > trial.toml""": Trial.trial_config,
+    "replyledger login weixin --account main --config trial.toml": Trial.trial_login,
+    "curl -d '{}' http://127.0.0.1:9099/control/qr/confirm": Trial.trial_scan,
+    "replyledger run --config trial.toml": Trial.trial_run,
+    'replyledger send -t weixin:main "deployed" --config trial.toml': Trial.trial_waits,
+    """curl -d '{"text": "hello"}' http://127.0.0.1:9099/control/say""": Trial.trial_says,
+    "curl http://127.0.0.1:9099/control/ledger/shown": Trial.trial_phone,
     # within sentences
     "./scripts/test --fast": Trial.tests,
     "./scripts/test --cover": Trial.covered,
