@@ -23,7 +23,7 @@ from scripts.running import logs
 from scripts.running.notify import notify, watchdog_ms
 from scripts.running.process import GatewayProcess, running
 from scripts.verbs import start, verb
-from store.errors import EventUnreadable, StoreError
+from store.errors import EventUnreadable, OtherDays, StoreError
 
 logger = logging.getLogger("replyledger")
 
@@ -81,7 +81,7 @@ async def serve(config: Config, given: Options, printer: Printer) -> ExitCode:
                 dog.cancel()
                 signals.draining()
             notify("STOPPING=1")
-    except InsecureListener as error:
+    except (InsecureListener, OtherDays) as error:
         raise ConfigRefused(str(error)) from error
     except (StoreError, OSError) as error:
         raise Failed(str(error)) from error

@@ -14,7 +14,7 @@ from events.base import Millis
 from events.bot import BotStarted
 from store.admit import Admitted, Facts, accept, admit
 from store.append import Cache, gather, insert
-from store.errors import AppendRefused, LogBusy, LogFailed
+from store.errors import AppendRefused, LogBusy, LogFailed, OtherDays
 from store.limits import DISK_RESERVE_BYTES, HEADS_CACHED_MAX, PAGE_ROWS_MAX
 from store.opening import is_damage
 from store.prepare import Prepared, prepare
@@ -62,7 +62,7 @@ class SqliteCore:
         return [outcome for prepared in group for outcome in self.append_group([prepared])]
 
     def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
-        """The next epoch of an account for an instance, with BotStarted, in one transaction."""
+        """The next epoch of an account for an instance, with BotStarted, in one transaction. Raises OtherDays."""
         return self._in_transaction(lambda: self._claim(account, instance, at, start))
 
     def prune_keys(self, account: str, source: str, before: Millis) -> int:
@@ -167,6 +167,10 @@ class SqliteCore:
         self._cache.learn(facts)
 
     def _claim(self, account: str, instance: str, at: Millis, start: Start) -> Claim:
+        begun = self.connection.execute("SELECT EXISTS (SELECT 1 FROM events)").fetchone()[0]
+        marked = self.connection.execute("SELECT value FROM meta WHERE name = 'simulated'").fetchone()[0] != "0"
+        if begun and marked != start.simulated:
+            raise OtherDays(simulated=marked)
         query = "SELECT epoch, instance FROM epochs WHERE account = ?"
         epoch, replaces = self.connection.execute(query, (account,)).fetchone() or (0, "")
         claim = Claim(account=account, epoch=epoch + 1, instance=instance, replaces=replaces, claimed_at=at)

@@ -7,6 +7,7 @@ StoreError
 │   ├── DuplicateKey
 │   ├── AddressTaken
 │   ├── TextTooLarge
+│   ├── OtherDays
 │   └── LogBusy
 ├── LogUnusable              end the process: nothing may be decided on this log here
 │   ├── LogFailed            what was in flight is unknown, the log tells at the next start
@@ -69,6 +70,15 @@ class AddressTaken(AppendRefused):
 
 class TextTooLarge(AppendRefused):
     """Raised when a body is larger than TEXT_BYTES_MAX."""
+
+
+class OtherDays(AppendRefused):
+    """Raised when a simulated run would claim an account of a log of real days, or a real run one of a log of simulated days."""
+
+    def __init__(self, *, simulated: bool) -> None:
+        """`simulated`: whether the log's days are."""
+        was, run = ("simulated", "real") if simulated else ("real", "simulated")
+        super().__init__(f"this is a log of {was} days, which cannot go on in {run} ones; name another state_dir")
 
 
 class LogBusy(AppendRefused):

@@ -13,7 +13,7 @@ import msgspec
 from events.base import Millis, Recorded
 from store.admit import Admitted, Facts, Known, admit, is_blank, unkeyed, woken
 from store.core import PRUNABLE, Outcome, started
-from store.errors import AppendRefused
+from store.errors import AppendRefused, OtherDays
 from store.prepare import Prepared, prepare
 from store.queries import stored_row
 from store.records import BARE, AgendaRow, Appended, Batch, Body, Claim, Row, Start
@@ -114,6 +114,9 @@ class MemoryCore:
 
     def claim(self, account: str, instance: str, at: Millis, start: Start = BARE) -> Claim:
         """The next epoch of an account for an instance, with BotStarted. Durable at once, with all before it."""
+        marked = self.meta["simulated"] != "0"
+        if self.rows and marked != start.simulated:
+            raise OtherDays(simulated=marked)
         before = self.claims.get(account)
         epoch, replaces = (before.epoch, before.instance) if before else (0, "")
         claim = Claim(account=account, epoch=epoch + 1, instance=instance, replaces=replaces, claimed_at=at)

@@ -16,10 +16,10 @@ from actors.runtime.scheduler import LoopScheduler
 from events.base import Millis
 from events.bot import DAY_MS
 from scripts.configuration.config import Config
-from scripts.exits import Failed, LoginNeeded, Misused
+from scripts.exits import ConfigRefused, Failed, LoginNeeded, Misused
 from scripts.running.days import clock_of, open_log
 from scripts.running.process import GatewayProcess
-from store.errors import StoreError
+from store.errors import OtherDays, StoreError
 
 T = TypeVar("T")
 
@@ -91,6 +91,8 @@ class OfflineAsker:
         except GatewayError as refusal:
             said = refusal.message + (f"; near: {', '.join(refusal.near)}" if refusal.near else "")
             raise (Misused(said) if refusal.status == 400 else Failed(said)) from None
+        except OtherDays as error:
+            raise ConfigRefused(str(error)) from None
         except StoreError as error:
             raise Failed(str(error)) from None
         return msgspec.convert(msgspec.to_builtins(answer), kind)

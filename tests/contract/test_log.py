@@ -19,6 +19,7 @@ from store.errors import (
     DuplicateKey,
     Fenced,
     LogClosed,
+    OtherDays,
     TextTooLarge,
     VersionConflict,
 )
@@ -289,11 +290,33 @@ async def test_takeovers_under_concurrent_appends(log: Log) -> None:
     assert current == 201
 
 
-async def test_a_simulated_run_marks_the_log_for_ever(log: Log) -> None:
+async def test_a_simulated_run_marks_the_log_for_ever_and_none_goes_on_in_other_days(log: Log) -> None:
     assert (await log.meta())["simulated"] == "0"
     await log.claim(BOT, "one", 10, Start(simulated=True))
-    await log.claim(BOT, "two", 10)
+    before = await contents(log)
+    for account in (BOT, OTHER):
+        with pytest.raises(OtherDays, match="a log of simulated days, which cannot go on in real ones"):
+            await log.claim(account, "two", 10)
+    assert (await contents(log), [c.epoch for c in await log.claims()]) == (before, [1])
+    await log.claim(OTHER, "two", 10, Start(simulated=True))
     assert (await log.meta())["simulated"] == "1"
+
+
+async def test_a_log_of_real_days_is_never_marked_simulated(claimed: Log) -> None:
+    before = await contents(claimed)
+    for account in (BOT, OTHER):
+        with pytest.raises(OtherDays, match="a log of real days, which cannot go on in simulated ones"):
+            await claimed.claim(account, "two", 60, Start(simulated=True))
+    assert (await contents(claimed), (await claimed.meta())["simulated"]) == (before, "0")
+    assert (await claimed.claim(BOT, "two", 60)).epoch == 2
+
+
+async def test_two_first_starts_in_different_days_cannot_both_have_the_log(log: Log) -> None:
+    starts = (Start(), Start(simulated=True))
+    found = await asyncio.gather(
+        *(log.claim(f"weixin:a{n}", "i", 1, start) for n, start in enumerate(starts)), return_exceptions=True
+    )
+    assert [isinstance(one, OtherDays) for one in found] == [False, True]
 
 
 async def test_meta(log: Log) -> None:

@@ -13,16 +13,22 @@ from typing import Any
 import pytest
 
 from actors.gateway.api import AccountOrder, TurnOffer
+from actors.gateway.views import StatusView
 from actors.ports import Credentials, LoginGone
+from actors.runtime.scheduler import LoopScheduler
 from events.bot import BotStarted, BotStopped
 from scripts import run as run_module
 from scripts.asking import spool
 from scripts.asking.client import PORT_FILE
-from scripts.configuration.config import load
+from scripts.configuration.config import Config, load
 from scripts.exits import ConfigRefused, ExitCode, Failed, Replaced
 from scripts.exits import LoginGone as LoginGoneStop
+from scripts.running import offline as offline_module
+from scripts.running import process as process_module
+from scripts.running.offline import OfflineAsker
 from scripts.running.process import changed_by_restart
 from store.errors import LogBusy, LogFailed, LogUnreadable
+from store.records import Start
 from store.sqlite import SqliteLog
 from tests.scripts.gateway_here import GatewayHere
 
@@ -378,3 +384,42 @@ async def test_a_hup_that_asks_for_an_exit_is_obeyed_while_the_login_is_lost_alr
     here.write(account='login_lost = "exit"')
     os.kill(os.getpid(), signal.SIGHUP)
     assert await asyncio.wait_for(task, 20) is ExitCode.LOGIN_LOST
+
+
+@pytest.fixture
+def overtaken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody makes the log one of simulated days after a start found it empty, which is for days of any kind."""
+    open_log = process_module.open_log
+
+    async def opened(config: Config, scheduler: LoopScheduler) -> SqliteLog:
+        log = await open_log(config, scheduler)
+        await log.claim("weixin:main", "i-simulated", 1, Start(simulated=True))
+        return log
+
+    monkeypatch.setattr(process_module, "open_log", opened)
+    monkeypatch.setattr(offline_module, "open_log", opened)
+
+
+async def claimed_by(here: GatewayHere) -> set[str]:
+    log = await SqliteLog.open(here.log)
+    try:
+        return {c.instance for c in await log.claims()}
+    finally:
+        await log.close()
+
+
+@pytest.mark.usefixtures("overtaken")
+async def test_a_first_start_overtaken_by_one_in_other_days_ends_with_78(
+    here: GatewayHere, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConfigRefused, match="a log of simulated days, which cannot go on in real ones"):
+        await here.start(monkeypatch)
+    assert await claimed_by(here) == {"i-simulated"}
+
+
+@pytest.mark.usefixtures("overtaken")
+async def test_so_does_an_order_offline(here: GatewayHere) -> None:
+    ask = OfflineAsker(load(here.path))
+    with pytest.raises(ConfigRefused, match="a log of simulated days, which cannot go on in real ones"):
+        await asyncio.to_thread(ask.get, StatusView, "/v1/status")
+    assert await claimed_by(here) == {"i-simulated"}

@@ -143,8 +143,8 @@ def unique(history: list[list[Batch]]) -> tuple[list[list[Batch]], tuple[str, ..
 
 def live_through(sqlite: SqliteCore, memory: MemoryCore, history: list[list[Batch]], claims_at: list[int]) -> None:
     for core in (sqlite, memory):
-        core.claim(ACCOUNTS[0], "i", 1)
-        core.claim(ACCOUNTS[1], "i", 1)
+        core.claim(ACCOUNTS[0], "i", 1, START)
+        core.claim(ACCOUNTS[1], "i", 1, START)
     history, ids = unique(history)
     for number, group in enumerate(history):
         if number in claims_at:
