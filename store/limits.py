@@ -36,8 +36,8 @@ FOLLOW_POLL_MS: Final = 500
 """How often a follower looks for what other processes committed."""
 
 PAGE_ROWS: Final = 250
-"""Events of a page unless its reader asks for another size. With 1,000 a replay takes a fifth longer: a larger page
-pushes what is folded out of the processor's cache (`scripts/bench/README.md`)."""
+"""Events of a page unless its reader asks for another size. A larger page pushes what is folded out of the
+processor's cache, a smaller one pays more for the way between the threads (`scripts/bench/README.md`)."""
 
 PAGE_ROWS_MAX: Final = 50_000
 """Rows of a page; more would hold the log's clean-up up."""
