@@ -257,6 +257,9 @@ class SimLog:
     def read(self, stream: str, after: int = 0, limit: int = 0) -> Slot:
         return self._ask("read", stream, after, limit)
 
+    def read_since_key(self, stream: str, source: str, key: str) -> Slot:
+        return self._ask("read_since_key", stream, source, key)
+
     def snapshot(self, stream: str, fold_version: str) -> Slot:
         return self._do(lambda: self._disk.snapshot(stream, fold_version))
 
