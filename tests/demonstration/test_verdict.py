@@ -46,6 +46,7 @@ def row(seq: int, kind: Any, text: str, share: int, **more: Any) -> AuditRow:
         "failure": "",
         "code": 0,
         "lifted": "",
+        "carried": 0,
     }
     return AuditRow(**(whole | more))
 
