@@ -37,15 +37,7 @@ def shown(message_id: int, text: str, by: str = "bot") -> Shown:
 def row(seq: int, kind: Any, text: str, share: int, **more: Any) -> AuditRow:
     whole: dict[str, Any] = {"position": seq, "at": 1_000 * seq - 5, "peer": "weixin:main:u", "stream": "peer-1"}
     whole |= {"kind": kind, "turn_ids": (f"t{seq}",), "part": 1, "parts": 1, "window": 1, "window_opened_by": "m-1"}
-    whole |= {
-        "slot": seq,
-        "slots": 10,
-        "carried": 0,
-        "share": share,
-        "shares": 3 if share else 0,
-        "epoch": 1,
-        "instance": "i-1",
-    }
+    whole |= {"slot": seq, "slots": 10, "share": share, "shares": 3 if share else 0, "epoch": 1, "instance": "i-1"}
     whole |= {"request": f"r{seq}", "client_id": f"c{seq}", "message_id": str(100 + seq), "outcome": "confirmed"}
     whole |= {
         "charged": True,
