@@ -27,13 +27,22 @@ def parse_moment(text: str, now: Millis, zone: tzinfo | None = None) -> Millis:
     if _AGO.fullmatch(given):
         return now - sum(round(float(n) * _UNITS_MS[unit.lower()]) for n, unit in _SPAN.findall(given))
     try:
-        moment = datetime.fromisoformat(given)
-    except ValueError:
+        return _absolute(datetime.fromisoformat(given), zone)
+    except (ValueError, OverflowError):  # the second: beyond the years 1 to 9999 once it is in UTC
         raise ValueError(
             f"{text!r} is not a time; write 2026-05-01T09:00, 2026-05-01T09:00+08:00, `2h ago` or milliseconds"
         ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone) if zone else moment.astimezone()
+
+
+def _absolute(moment: datetime, zone: tzinfo | None) -> Millis:
+    if moment.tzinfo is not None:
+        return _ms(moment)
+    # An hour comes twice, or never, when clocks are put back or forward: the earlier of the two that may be meant.
+    both = [moment.replace(fold=fold) for fold in (0, 1)]
+    return min(_ms(one.replace(tzinfo=zone) if zone else one.astimezone()) for one in both)
+
+
+def _ms(moment: datetime) -> Millis:
     return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 

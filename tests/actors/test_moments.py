@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.text.moments import POSITION_MAX, parse_moment, parse_until, show_moment, show_span
+from tests.frozen import zone
 
 NOW = 1_750_000_000_000  # 2025-06-15 15:06:40 UTC
 SHANGHAI = timezone(timedelta(hours=8), "CST")
@@ -57,6 +59,30 @@ def test_parse(text: str, expected: int) -> None:
 def test_what_is_not_a_time_is_refused_and_told_how(text: str) -> None:
     with pytest.raises(ValueError, match="write 2026-05-01T09:00"):
         parse_moment(text, NOW, UTC)
+
+
+@pytest.mark.parametrize("local", [True, False])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-03-29 01:30", "2026-03-29T00:30+00:00"),
+        ("2026-03-29 02:30", "2026-03-29T00:30+00:00"),  # no clock showed it: 01:30 or 03:30
+        ("2026-03-29 03:00", "2026-03-29T01:00+00:00"),
+        ("2026-10-25 02:30", "2026-10-25T00:30+00:00"),  # clocks showed it twice
+        ("2026-10-25 03:00", "2026-10-25T02:00+00:00"),
+    ],
+)
+def test_a_time_that_is_two_or_none_is_the_earlier_one_that_may_be_meant(text: str, expected: str, local: bool) -> None:
+    """On every Python: their own choices differ."""
+    with zone("Europe/Berlin"):
+        assert parse_moment(text, NOW, None if local else ZoneInfo("Europe/Berlin")) == parse_moment(expected, NOW)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01", "9999-12-31 23:59:59"])
+@pytest.mark.parametrize("name", ["Asia/Shanghai", "America/New_York", "UTC"])
+def test_a_time_beyond_the_calendar_is_refused_like_any_other_that_is_none(text: str, name: str) -> None:
+    with zone(name), pytest.raises(ValueError, match="write 2026-05-01T09:00"):
+        parse_moment(text, NOW)
 
 
 def test_until_is_a_position_or_a_time() -> None:
