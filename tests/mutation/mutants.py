@@ -171,3 +171,10 @@ def plant(text: str, number: int) -> ast.Module:
             deed()
             break
     return ast.fix_missing_locations(_LeaveOut().visit(tree))
+
+
+def node_of(text: str, number: int) -> ast.stmt | ast.expr:
+    """Where in a module a fault is."""
+    node = next(node for n, (node, _, _) in enumerate(faults(ast.parse(text))) if n == number)
+    assert isinstance(node, ast.stmt | ast.expr)
+    return node

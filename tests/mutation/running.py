@@ -1,4 +1,5 @@
-"""Mutants met by the tests, each in a process of its own that is forked from one which has imported all libraries already."""
+"""Mutants met by the tests, each in a process of its own. Most change a function, and are met by tests that are loaded already
+(`warm.py`); the others by tests that import the changed module, in a process forked from one which has imported all libraries."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import os
 import resource
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, ModuleType
 from typing import Literal
 
@@ -21,6 +22,7 @@ import pykka  # noqa: F401
 import pytest
 
 from tests.mutation.mutants import Mutant, plant
+from tests.mutation.warm import Meeting
 from tests.rooms import ROOT, own_file, room_of
 
 ARGUMENTS = ("-x", "-q", "-p", "no:cacheprovider", "-m", "not slow", "--timeout", "60")
@@ -38,7 +40,6 @@ class Met(msgspec.Struct, frozen=True):
 
     mutant: Mutant
     fate: Fate
-    by: str
 
 
 class _Planted(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -86,7 +87,7 @@ def _forked(deed: Callable[[], int]) -> int:
         os._exit(code)
 
 
-def suites(module: str) -> Iterator[tuple[str, ...]]:
+def suites_of(module: str) -> Iterator[tuple[str, ...]]:
     """The tests that meet a module's mutants, one group after the other: its own, its room's, those of whoever reads it."""
     own = own_file(module)
     if own:
@@ -95,9 +96,39 @@ def suites(module: str) -> Iterator[tuple[str, ...]]:
     yield ("tests/agents", "tests/scripts/test_explain.py", "tests/store/test_ledger.py")
 
 
-def meet(mutants: Iterable[Mutant], jobs: int = 2) -> Iterator[Met]:
+def meet(mutants: Sequence[Mutant], jobs: int = 2) -> Iterator[Met]:
     """What becomes of each, as it is known. Raises RuntimeError where the tests fail without any fault."""
-    waiting = [(m, list(suites(m.module))) for m in mutants]
+    cold = set(range(len(mutants)))
+    for number, fate in _warm(mutants, jobs):
+        cold.discard(number)
+        yield Met(mutants[number], fate)
+    yield from _cold([mutants[n] for n in sorted(cold)], jobs)
+
+
+def _warm(mutants: Sequence[Mutant], jobs: int) -> Iterator[tuple[int, Fate]]:
+    """(which, its fate) of those that change a function."""
+    reading, writing = os.pipe()
+    rooms = dict.fromkeys(
+        room for m in mutants for group in suites_of(m.module) for room in group if room != own_file(m.module)
+    )
+
+    def deed() -> int:
+        os.close(reading)
+        return int(pytest.main([*ARGUMENTS, *REWRITE, *rooms], plugins=[Meeting(mutants, jobs, writing)]))
+
+    pid = _forked(deed)
+    os.close(writing)
+    with os.fdopen(reading) as said:
+        for line in said:
+            number, fate = line.split()
+            yield int(number), "killed" if fate == "killed" else "survived"
+    _, status = os.waitpid(pid, 0)
+    if status:
+        raise RuntimeError("without any fault these tests fail, or cannot be loaded")
+
+
+def _cold(mutants: Sequence[Mutant], jobs: int) -> Iterator[Met]:
+    waiting = [(m, list(suites_of(m.module))) for m in mutants]
     _sound({suite for _, groups in waiting for suite in groups})
     running: dict[int, tuple[Mutant, list[tuple[str, ...]]]] = {}
     while waiting or running:
@@ -107,11 +138,11 @@ def meet(mutants: Iterable[Mutant], jobs: int = 2) -> Iterator[Met]:
         pid, status = os.wait()
         mutant, groups = running.pop(pid)
         if status != 0:
-            yield Met(mutant, "killed", groups[0][0])
+            yield Met(mutant, "killed")
         elif groups[1:]:
             waiting.insert(0, (mutant, groups[1:]))
         else:
-            yield Met(mutant, "survived", "")
+            yield Met(mutant, "survived")
 
 
 def _sound(groups: set[tuple[str, ...]]) -> None:

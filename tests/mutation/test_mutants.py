@@ -8,8 +8,10 @@ import sys
 
 import pytest
 
+from events.peer_shapes import PeerState
 from tests.mutation.__main__ import equivalent, modules
-from tests.mutation.mutants import mutants, plant
+from tests.mutation.mutants import Mutant, mutants, plant
+from tests.mutation.warm import changed, function_of
 from tests.rooms import ROOT, own_file, room_of
 
 SAMPLE = 24
@@ -75,6 +77,21 @@ def test_a_module_knows_its_tests() -> None:
     assert all((ROOT / room_of(name)).is_dir() for name in modules([]))
 
 
+def test_what_changes_a_function_is_put_in_its_place_and_nothing_else() -> None:
+    module = "events/bot.py"
+    every = mutants(module, (ROOT / module).read_text(encoding="utf-8"))
+    found = {m.code: code.co_qualname if (code := changed(m)) else None for m in every}
+    assert found["return to(state, clock_steps=state.clock_steps + 1)"] == "_apply"
+    facts = mutants("actors/deciding/facts.py", (ROOT / "actors/deciding/facts.py").read_text(encoding="utf-8"))
+    assert sum(changed(m) is not None for m in facts) > 20, (
+        "also in a module whose functions share names, as lambdas do"
+    )
+    assert found["share_replies: int = 3"] is None, "a default is fixed when its module is imported"
+    assert changed(Mutant(module=module, number=10_000, line=1, code="", what="")) is None
+    assert function_of("events/peer_shapes.py", "PeerState.waiting") is PeerState.waiting.fget  # type: ignore[attr-defined]  # a property
+    assert function_of("events/bot.py", "gone") is None
+
+
 def test_equivalent_mutants_are_mutants_still() -> None:
     every = {m.name for name in modules([]) for m in mutants(name, (ROOT / name).read_text(encoding="utf-8"))}
     assert not set(equivalent()) - every, "lines that are not in the code any more"
@@ -86,27 +103,27 @@ def _mutation(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 MEETING = """
-import sys
-from tests.mutation.mutants import Mutant
+from tests.mutation.__main__ import equivalent, modules
+from tests.mutation.mutants import Mutant, mutants
 from tests.mutation.running import meet
-for number in map(int, sys.argv[1:]):
-    print(*[met.fate for met in meet([Mutant(module="events/streams.py", number=number, line=1, code="", what="")], 1)])
+from tests.rooms import ROOT
+module = "events/bot.py"
+every = mutants(module, (ROOT / module).read_text())
+equal = next(m for m in every if m.name in equivalent())
+field = next(m for m in every if m.code.startswith("quota_replies: int"))
+fold = next(m for m in every if "clock_steps + 1" in m.code)
+none = Mutant(module="events/streams.py", number=10000, line=1, code="", what="")
+print(*[met.fate for met in meet([equal, fold], 1)], *[met.fate for met in meet([field, none], 1)])
 """
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SAMPLE_S)
 def test_no_fault_survives_and_a_fault_does_not() -> None:
-    """Otherwise every mutant would be killed by the way it is met."""
-    done = subprocess.run(
-        [sys.executable, "-c", MEETING, "10000", "0"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=SAMPLE_S,
-        check=False,
-    )
-    assert done.stdout.split() == ["survived", "killed"], done.stderr
+    """Otherwise every mutant would be killed by the way it is met; in tests that are loaded, and in those that load the fault."""
+    command = [sys.executable, "-c", MEETING]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SAMPLE_S, check=False)
+    assert done.stdout.split() == ["survived", "killed", "killed", "survived"], done.stderr
 
 
 @pytest.mark.slow
