@@ -353,3 +353,49 @@ def test_an_unknown_output_that_is_sent_anew_and_confirmed_is_delivered() -> Non
 def test_a_cancel_with_nothing_open_is_told_as_one_also_where_an_older_log_calls_it_a_flush(what: Any) -> None:
     streams = begun().add(ANN, peer.OperatorActed(who="peer", what=what, message="hi"))
     assert history(streams.of(ANN)).messages["hi"].command == "cancel"
+
+
+@pytest.mark.parametrize(("sent_at", "known"), [(0, 0), (1, 1), (-1, 0)])
+def test_without_a_creation_time_a_message_cannot_be_known_again(sent_at: int, known: int) -> None:
+    streams = Streams().start().message("m1", sent_at=sent_at)
+    streams.add(ANN, peer.DuplicateSuppressed(reason="same_id", body="b-1", sent_at=sent_at))
+    told = history(streams.of(ANN))
+    assert len(told.messages["m1"].duplicates) == known
+    assert len(told.duplicates) == 1
+
+
+def test_a_message_that_asks_for_a_new_beginning_is_told_as_that() -> None:
+    streams = begun().add(ANN, peer.SessionReset(who="peer", message="hi"), peer.SessionReset(who="ops"))
+    assert history(streams.of(ANN)).messages["hi"].command == "reset"
+
+
+def test_what_is_said_of_things_nobody_heard_of_is_left_out() -> None:
+    """An audit reads damaged logs as well."""
+    streams = begun().add(
+        ANN,
+        peer.ContextTokenDropped(body="k-9", reason="refused"),
+        peer.TurnHandedOver(turn_id="t9", agent="echo"),
+        peer.TurnCancelled(turn_id="t9", who="peer", message="m9"),
+        peer.AccessRefused(message="m9", reason="not_allowed"),
+    )
+    told = history(streams.of(ANN))
+    assert (list(told.messages), list(told.turns), list(told.tokens)) == (["hi"], [], ["k-hi"])
+    assert (told.tokens["k-hi"].dropped_at, told.messages["hi"].refused) == (None, "")
+
+
+def test_who_ended_a_turn_and_who_cancelled_it() -> None:
+    streams = begun().begin("t1", "hi").message("m2").wait(SECOND)
+    ended = peer.TurnCompleted(
+        turn_id="t1", output=delivery_id(ANN, "t1"), origin="inbound", body="b", total=1, agent="echo"
+    )
+    streams.add(ANN, ended).begin("t2", "m2").wait(SECOND).add(ANN, peer.TurnCancelled(turn_id="t2", who="ops"))
+    failed = peer.TurnFailed(turn_id="t3", output=delivery_id(ANN, "t3"), origin="api", session="s9", agent="cron")
+    turns = history(streams.add(ANN, failed).of(ANN)).turns
+    assert (turns["t1"].ended_by, turns["t1"].ended_at, turns["t1"].output) == ("echo", NOON + 2 * SECOND, ended.output)
+    assert (turns["t2"].who, turns["t2"].ended_at, turns["t2"].status) == ("ops", NOON + 3 * SECOND, "cancelled")
+    assert (turns["t3"].status, turns["t3"].session, turns["t3"].ended_by, turns["t3"].at) == (
+        "failed",
+        "s9",
+        "cron",
+        NOON + 3 * SECOND,
+    )

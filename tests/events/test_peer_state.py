@@ -11,6 +11,7 @@ from events.bot import BotStopped
 from events.errors import FoldError
 from events.peer import (
     AccessRefused,
+    AddressForgotten,
     BodyErased,
     ChargeNote,
     ContextTokenDropped,
@@ -20,6 +21,7 @@ from events.peer import (
     MessageReceived,
     OperatorActed,
     OutputDropped,
+    PeerErased,
     SendFailed,
     SendRequested,
     SendSucceeded,
@@ -189,3 +191,78 @@ def test_the_epoch_of_a_request_is_that_of_its_row() -> None:
     state = after(request("r1"), epoch=4)
     assert state.request is not None
     assert state.request.epoch == 4
+
+
+def test_an_agent_that_gets_a_turn_back_is_not_among_those_who_had_it() -> None:
+    state = after(message(), TurnStarted(turn_id="t", message="m1"))
+    seen = []
+    for agent in ("a", "b", "", "a", "c", "b"):
+        handed = TurnHandedOver(turn_id="t", agent=agent)
+        state = evolve(state, handed, version=state.version + 1, at=T, epoch=1)
+        assert state.turn is not None
+        seen.append((state.turn.agent, state.turn.former))
+    assert seen == [
+        ("a", ()),
+        ("b", ("a",)),
+        ("", ("a", "b")),
+        ("a", ("b",)),
+        ("c", ("b", "a")),
+        ("b", ("a", "c")),
+    ]
+
+
+def test_erased_bodies_take_everything_along_that_stands_on_them_and_nothing_else() -> None:
+    before = after(
+        message(),
+        message("m2"),
+        ContextTokenSeen(message="m2", body="k2", generation=1),
+        completed("t1"),
+        completed("t2"),
+        completed("t3", own=True),
+        completed("t4", own=True),
+        OutputDropped(output=msgspec.structs.replace(output, output="d-5", body="b-5"), reason="operator"),
+        OutputDropped(output=msgspec.structs.replace(output, output="d-6", body="b-6"), reason="operator"),
+    )
+    one = BodyErased(bodies=("b-m1", "b-t1", "b-t3", "b-5", "k9"), reason="expired")
+    state = evolve(before, one, version=10, at=T, epoch=1)
+    assert [m.message for m in state.inbox] == ["m2"]
+    assert [o.turn_id for o in (*state.queue, *state.answers)] == ["t2", "t4"]
+    assert [d.output.output for d in state.dead] == ["d-6"]
+    assert state.token == before.token
+    assert evolve(state, BodyErased(bodies=("k2",), reason="erased"), version=11, at=T, epoch=1).token is None
+
+
+def test_whoever_writes_after_an_erasure_begins_anew() -> None:
+    state = after(message(), completed("t1"), PeerErased(who="ops"), AddressForgotten())
+    assert (state.erased_at, state.forgotten, state.queue, state.inbox) == (T, True, (), ())
+    again = evolve(state, message("m2"), version=5, at=T + 1, epoch=1)
+    assert (again.erased_at, again.forgotten, again.window_number) == (0, False, 2)
+
+
+def test_without_a_message_there_is_no_window() -> None:
+    state = after(completed("t1", own=True))
+    assert (state.window_number, state.answers[0].window, state.remainders) == (0, 0, ())
+    assert after(message()).window_number == 1
+
+
+REVIVED = [
+    # (what, origin, the lanes afterwards: backlog, answers)
+    ("retry", "scheduled", (["d-t1"], [])),
+    ("retry", "inbound", ([], ["d-t1"])),
+    ("more", "scheduled", ([], ["d-t1"])),
+]
+
+
+@pytest.mark.parametrize(("what", "origin", "lanes"), REVIVED)
+def test_what_waits_again_begins_as_fresh_and_in_one_lane(
+    what: str, origin: str, lanes: tuple[list[str], list[str]]
+) -> None:
+    worn = msgspec.structs.replace(
+        output, origin=origin, refusals=2, held=1, remainder_parts=4, start=9, accepted_at=T - 5
+    )
+    acted = OperatorActed(who="op", what=what, outputs=(worn,), message="m1")  # type: ignore[arg-type]  # one of its literals
+    state = after(message(), OutputDropped(output=worn, reason="expired"), acted)
+    assert ([o.output for o in state.queue], [o.output for o in state.answers]) == lanes
+    (fresh,) = (*state.queue, *state.answers)
+    assert fresh == msgspec.structs.replace(worn, refusals=0, held=-1, remainder_parts=0, accepted_at=T, window=1)
+    assert (state.dead, state.inbox) == ((), ())

@@ -190,3 +190,29 @@ def test_when_the_share_is_free(charges: tuple[Charge, ...], share: int, free_at
         assert quota.share_free_at(charges, policy, free_at - 1) == free_at
         assert quota.share_free_at(charges, policy, free_at) == free_at
         assert quota.share_used(charges, policy, free_at) == share - 1
+
+
+def test_where_nothing_was_spent_there_is_nothing_to_settle() -> None:
+    assert quota.settle((), "r1", T) == ()
+
+
+@pytest.mark.parametrize(("carried", "fresh"), [(0, 3), (2, 1), (3, 0), (5, 0)])
+def test_a_window_opens_with_its_quota_less_what_was_carried(carried: int, fresh: int) -> None:
+    """A policy lowered meanwhile leaves no debt."""
+    charges = quota.carry(tuple(charge(f"r{n}") for n in range(carried)), 2, T)
+    assert quota.fresh((*charges, charge("own", window=2)), 2, Policy(quota_replies=3)) == fresh
+
+
+RUNS_OUT: list[tuple[str, tuple[Charge, ...], Window | None, int | None]] = [
+    ("nothing at all", (), None, 0),
+    ("a window alone", (), window(opened_at=T - 5), T - 5 + DAY_MS),
+    ("a charge after the window opened", (charge("a", T + 7),), window(), T + 7 + 2 * DAY_MS),
+    ("the latest of several", (charge("a", T + 7), charge("b", T + 3, kind="notice")), None, T + 7 + 2 * DAY_MS),
+    ("an open request", (charge("a", T + 7), charge("b", None)), window(), None),
+    ("a window that ends last", (charge("a", T - 3 * DAY_MS),), window(), T + DAY_MS),
+]
+
+
+@pytest.mark.parametrize(("charges", "last", "ends"), [row[1:] for row in RUNS_OUT], ids=[row[0] for row in RUNS_OUT])
+def test_when_nothing_counts_any_more(charges: tuple[Charge, ...], last: Window | None, ends: int | None) -> None:
+    assert quota.runs_out_at(charges, last, Policy(share_window_ms=2 * DAY_MS)) == ends
