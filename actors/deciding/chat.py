@@ -118,7 +118,7 @@ def _more(draft: Draft, message: Message) -> Saying | None:
     draft.add(OperatorActed(who="peer", what="more", outputs=shown, message=message.message))
     if len(kept) > len(shown):
         return Saying("more_is_kept", len(kept) - len(shown))
-    return None if shown or draft.state.answers else Saying("nothing_more")
+    return None if draft.state.answers else Saying("nothing_more")
 
 
 def _page(draft: Draft, kept: tuple[Output, ...]) -> tuple[Output, ...]:

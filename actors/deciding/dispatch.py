@@ -157,11 +157,11 @@ def _push(draft: Draft) -> Message | None:
         for c in merged.carried
     )
     only = by_id[carried[0].output] if len(carried) == 1 else None
-    same = only is not None and only.start == 0 and merged.text == rests[only.output]
+    body = only.body if only and only.start == 0 and merged.text == rests[only.output] else ""
     return Message(
         kind="push",
         text=merged.text,
-        body=only.body if only and same else "",
+        body=body,
         carried=carried,
         left_out=merged.left_out,
         parts=1,
@@ -176,8 +176,7 @@ def _drop(draft: Draft, outputs: tuple[Output, ...], reason: str) -> None:
 
 def say(draft: Draft, name: Notice, count: int = 0, lifted: str = "") -> None:
     """Request a notice of the gateway's own; `count` is the number that it tells, if it tells one."""
-    text, room = notice_text(name, draft.view.locale, count), draft.view.policy.part_bytes
-    shown = head(text, room).text if len(text.encode()) > room else text
+    shown = head(notice_text(name, draft.view.locale, count), draft.view.policy.part_bytes).text
     request(draft, Message(kind="notice", text=shown, notice=name), lifted=lifted)
 
 

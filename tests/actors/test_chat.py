@@ -323,3 +323,42 @@ def test_of_a_stranger_only_so_many_messages_are_kept() -> None:
     assert len(peer.state.inbox) == STRANGERS_MESSAGES_MAX
     refused = [r.event for r in peer.recorded if isinstance(r.event, AccessRefused)]
     assert [e.reason for e in refused] == ["too_many_wait"]
+
+
+@pytest.mark.parametrize(("size", "word"), [(16, True), (17, False)])
+def test_a_word_may_have_blanks_around_it_up_to_a_size(size: int, word: bool) -> None:
+    peer = OnePeer()
+    peer.message("/more".ljust(size))
+    assert (peer.state.turn is None) is word
+
+
+@pytest.mark.parametrize(("quota", "shown"), [(8, 3), (9, 4), (10, 4), (11, 5)])
+def test_half_of_the_free_replies_is_used_to_the_last(quota: int, shown: int) -> None:
+    """One of the quota is for the notice."""
+    peer = dropped(6, quota_replies=quota)
+    peer.do(Operate(what="drop", who="op"))
+    assert len(more(peer)) == shown + 1
+
+
+def test_a_notice_goes_before_the_rest_only_where_both_fit() -> None:
+    peer = dropped(3, quota_replies=2)
+    peer.do(Operate(what="drop", who="op"))
+    assert more(peer) == [notices.notice("more_is_kept", "zh-CN", 2), "text of t3"]
+
+
+def test_more_says_nothing_where_a_remainder_goes_on_by_itself() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=PART, quota_replies=2))
+    peer.message()
+    peer.finish("x" * PART * 4)
+    peer.ok()
+    peer.ok()
+    assert (peer.state.dead, len(peer.state.answers)) == ((), 1)
+    peer.rule(quota_replies=10).wait(MINUTE)
+    assert more(peer) == ["x" * PART, "x" * PART]
+
+
+def test_what_has_lost_its_text_takes_no_room_among_what_is_shown() -> None:
+    peer = dropped(5, quota_replies=5)
+    peer.do(Operate(what="drop", who="op"))
+    peer.erased(peer.dead("t4").output.body)
+    assert more(peer) == [notices.notice("more_is_kept", "zh-CN", 2), "text of t3", "text of t5"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.deciding.commands import Abandon, Conclude, Facts, Operate
+from actors.deciding.commands import Abandon, Conclude, ErasePeer, Facts, Operate
 from actors.deciding.conclude import RETRY_MS_MAX, RETRY_MS_MIN
 from actors.deciding.gate import next_lane
 from actors.deciding.view import Block
@@ -13,6 +13,7 @@ from events.base import SendClass
 from events.bot import Policy
 from events.peer import SendFailed, SendUnknown, UnknownResolved
 from events.quota import SEND_WITHIN_MS, share_used, spent
+from events.streams import fingerprint
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE, SECOND
 
@@ -403,3 +404,42 @@ def test_a_remainder_ends_after_its_number_of_parts() -> None:
         peer.ok() if peer.state.request else None
         assert peer.state.answers == () or peer.state.answers[0].remainder_parts == 2 * expected
     assert [(d.fate, d.reason, d.output.start) for d in peer.state.dead] == [("cut", "beyond_parts", PART * 7)]
+
+
+@pytest.mark.parametrize("how", ["unknown", "stopped"])
+def test_a_remainder_whose_last_part_nobody_knows_of_ends_as_well(how: str) -> None:
+    peer = answering("a" * PART * 9, quota_replies=2, answer_parts=1)
+    peer.ok()
+    peer.ok()
+    peer.wait(MINUTE)
+    peer.message()
+    assert peer.requests[-1].remainder
+    if how == "unknown":
+        peer.unknown()
+    else:
+        peer.see(epoch=2).look()
+    assert [(d.fate, d.reason, d.output.start) for d in peer.state.dead] == [("cut", "beyond_parts", PART * 3)]
+    assert peer.types == ["send_unknown", "output_dropped"]
+    assert peer.state.answers == ()
+
+
+def failed(peer: OnePeer) -> SendFailed:
+    return next(r.event for r in reversed(peer.recorded) if isinstance(r.event, SendFailed))
+
+
+def test_what_the_channel_said_is_kept_with_its_fingerprint_and_only_where_it_said_something() -> None:
+    peer = pushing()
+    peer.outcome(Refused(failure="bad_request", code=-1, error="no"))
+    event = failed(peer)
+    assert event.digest == fingerprint(peer.salts[event.error], "no")
+    assert (event.retry_at, event.charged) == (0, False), "for what it is: no time will mend it"
+    peer.accept("t2", "more news")
+    peer.refuse()
+    assert (failed(peer).error, failed(peer).digest, failed(peer).retry_at) == ("", "", 0)
+
+
+def test_what_the_channel_says_of_an_erased_peer_is_not_kept() -> None:
+    peer = pushing()
+    peer.do(ErasePeer(who="ops"))
+    peer.outcome(Refused(failure="bad_request", code=-1, error="no"))
+    assert (failed(peer).error, failed(peer).digest, peer.texts) == ("", "", {})

@@ -5,22 +5,28 @@ from __future__ import annotations
 import pytest
 
 from actors.deciding.commands import (
+    Abandon,
     AcceptTurn,
     Advance,
     Bind,
     CancelTurn,
     Command,
+    EraseOutput,
+    ErasePeer,
     ExpireBodies,
     Facts,
     FinishTurn,
+    Grant,
+    LoseAgent,
     Operate,
     TakeTurn,
 )
 from actors.deciding.decide import decide
 from actors.deciding.draft import Texts
-from actors.errors import Refusal, TextsNeeded, TurnNotOpen, UnknownOutput
+from actors.deciding.view import Erased
+from actors.errors import Refusal, TextsNeeded, TurnNotOpen, TurnTaken, UnknownOutput
 from events.bot import Policy
-from events.peer import BodyErased, OperatorActed, OutputDropped
+from events.peer import BodyErased, OperatorActed, OutputDropped, TurnHandedOver
 from store.records import Binding
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE
@@ -280,3 +286,82 @@ def test_a_blank_turn_can_be_taken_off_the_list() -> None:
     assert peer.fate("t1") == ("skipped", "blank")
     peer.do(Operate(what="discard", who="op", outputs=(peer.of("t1"),)))
     assert not peer.state.dead
+
+
+@pytest.mark.parametrize(("typing", "token", "read"), [(True, True, True), (False, True, False), (True, False, False)])
+def test_the_token_is_at_hand_where_a_typing_sign_needs_it(typing: bool, token: bool, read: bool) -> None:
+    peer = OnePeer(typing=typing)
+    peer.message("work", token=token)
+    assert peer.state.turn is not None
+    peer.fetched.clear()
+    turn, text = peer.do(TakeTurn(turn_id=peer.state.turn.turn_id, agent="echo")).reply  # type: ignore[misc]  # a pair
+    assert (turn.agent, text) == ("echo", "work")
+    assert any("k-1" in need.bodies for need in peer.fetched) is read
+
+
+def test_a_turn_whose_message_has_lost_its_text_is_taken_all_the_same() -> None:
+    peer = OnePeer()
+    peer.message("work")
+    peer.erased("in-1")
+    assert peer.state.turn is not None
+    assert peer.do(TakeTurn(turn_id=peer.state.turn.turn_id, agent="echo")).reply == (peer.state.turn, "")
+    peer.do(TakeTurn(turn_id=peer.state.turn.turn_id, agent="echo"))
+    assert peer.types == [], "it has it already"
+
+
+def test_the_turn_of_an_agent_that_is_gone_is_nobodys() -> None:
+    peer = OnePeer()
+    with pytest.raises(TurnTaken):
+        peer.do(LoseAgent("echo"))
+    peer.message("work")
+    assert peer.state.turn is not None
+    turn = peer.state.turn.turn_id
+    peer.do(TakeTurn(turn_id=turn, agent="echo"))
+    with pytest.raises(TurnTaken):
+        peer.do(LoseAgent("other"))
+    assert peer.do(LoseAgent("echo")).events == (TurnHandedOver(turn_id=turn, agent=""),)
+    assert (peer.state.turn.agent, peer.state.turn.former) == ("", ("echo",))
+    peer.do(TakeTurn(turn_id=turn, agent="other"))
+    assert peer.state.turn.agent == "other"
+
+
+def test_what_never_had_a_text_can_be_discarded_and_not_retried() -> None:
+    peer = OnePeer()
+    peer.accept("t1", "")
+    peer.accept("t2", "broken", status="failed")
+    with pytest.raises(UnknownOutput):
+        peer.do(Operate(what="retry", who="op", outputs=(peer.of("t1"),)))
+    assert [o.turn_id for o in peer.do(Operate(what="retry", who="op")).reply] == ["t2"]  # type: ignore[attr-defined]  # outputs
+    assert [o.turn_id for o in peer.do(Operate(what="discard", who="op")).reply] == ["t1"]  # type: ignore[attr-defined]  # outputs
+    assert peer.state.dead == ()
+
+
+def test_access_is_granted_once() -> None:
+    peer = OnePeer(allowed=False, pairing=True)
+    peer.message("let me in")
+    assert peer.state.turn is None
+    peer.do(Grant("op"))
+    assert peer.types == ["access_granted", "turn_started"]
+    assert peer.do(Grant("op")).events == ()
+
+
+def test_what_is_over_for_the_request_that_is_open_is_not_over_for_another() -> None:
+    peer = OnePeer().met()
+    peer.accept("t1", "news")
+    assert peer.do(Abandon("r-other")).events == ()
+    assert peer.state.request is not None
+    peer.do(Abandon(peer.state.request.request))
+    assert peer.types == ["send_failed", "send_requested"]
+    peer.ok()
+    assert peer.do(Abandon("r-other")).events == ()
+
+
+def test_an_open_turn_is_cancelled_and_what_is_erased_is_told() -> None:
+    peer = OnePeer()
+    peer.message("work")
+    peer.do(CancelTurn("op"))
+    assert peer.types == ["turn_cancelled"]
+    peer.accept("t1", "news")
+    done = peer.do(EraseOutput(output=peer.of("t1"), bodies=())).reply
+    assert done == Erased(in_flight=peer.requests[-1].request)
+    assert isinstance(peer.do(ErasePeer(who="op")).reply, Erased)

@@ -6,11 +6,15 @@ from itertools import pairwise
 
 import pytest
 
+from actors.deciding.commands import Operate
 from actors.text.clean import clean
 from actors.text.merge import MARKER, SEPARATOR
+from actors.text.notices import notice
 from actors.text.split import parts
+from events.backlog import Output
+from events.base import Origin
 from events.bot import Policy
-from events.peer import ChargeNote, SendRequested
+from events.peer import ChargeNote, OutputDropped, SendRequested, TurnCompleted
 from events.streams import fingerprint
 from store.records import SALT_BYTES
 from tests.actors.one_peer import OnePeer
@@ -289,3 +293,69 @@ def test_the_prediction_equals_the_sends(document: Document) -> None:
         peer.ok()
     assert len(peer.sends) == count
     assert peer.state.answers == ()
+
+
+def rest_of(peer: OnePeer, text: str, start: int, *, origin: Origin) -> None:
+    """An operator brings back what comes after the first bytes of a text; those arrived."""
+    body = f"b-{start}"
+    peer.texts[body] = text
+    total = len(text.encode())
+    output = Output(
+        output="d-1", turn_id="t1", body=body, total=total, accepted_at=peer.now, origin=origin, start=start
+    )
+    peer.record(
+        TurnCompleted(turn_id="t1", output="d-1", origin=origin, body=body, total=total),
+        OutputDropped(output=output, reason="operator"),
+    )
+    peer.do(Operate(what="retry", who="op"))
+
+
+@pytest.mark.parametrize("origin", ["inbound", "scheduled"])
+def test_a_rest_in_which_there_is_nothing_to_see_is_dropped_and_no_reply_is_spent(origin: Origin) -> None:
+    peer = OnePeer().met()
+    rest_of(peer, "seen\n  \n", 4, origin=origin)
+    assert peer.types == ["operator_acted", "output_dropped"]
+    assert (peer.fate("t1"), peer.state.waiting, len(peer.sends)) == (("cut", "blank"), 0, 1)
+
+
+def test_bytes_are_counted_from_the_beginning_of_the_text_where_only_a_rest_is_pushed() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=64)).met()
+    rest_of(peer, "seen" + "\n" * 100 + "x" * 20, 4, origin="scheduled")
+    (carried,) = last(peer).carried
+    assert carried.total == 124
+    assert carried.end == 124
+    assert 4 <= carried.start <= 104
+    assert peer.said[-1].strip() == "x" * 20
+    assert last(peer).body != "b-4", "it is not the text itself"
+
+
+def test_parts_are_numbered_on_where_a_policy_moves_the_bounds() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=160))
+    peer.message()
+    peer.finish("a" * 400)
+    peer.rule(part_bytes=64).ok()
+    assert last(peer).carried[0].start == 160
+    assert (last(peer).part, last(peer).parts) == (3, 6), "two parts of 64 bytes and a half are there, four are to come"
+    peer.rule(part_bytes=80).ok()
+    assert last(peer).carried[0].start == 224
+    assert (last(peer).part, last(peer).parts) == (3, 5), "two parts of 80 bytes and most of one are there"
+    assert (last(peer).remainder, last(peer).quote) == (False, "")
+
+
+def test_an_answer_of_one_part_is_one_of_one() -> None:
+    peer = OnePeer()
+    peer.message()
+    peer.finish("hello")
+    assert (last(peer).part, last(peer).parts, last(peer).remainder, last(peer).notice) == (1, 1, False, "")
+
+
+def test_a_notice_longer_than_a_part_is_cut() -> None:
+    peer = OnePeer(policy=Policy(part_bytes=64), locale="en").see(agents=0)
+    peer.message()
+    peer.wait(MINUTE).look()
+    whole = notice("waiting_for_agent", "en")
+    assert len(whole) > 64
+    assert len(peer.said[-1]) <= 64
+    assert whole.startswith(peer.said[-1])
+    assert (last(peer).kind, last(peer).notice, last(peer).carried) == ("notice", "waiting_for_agent", ())
+    assert (last(peer).part, last(peer).parts, last(peer).remainder) == (1, 1, False)

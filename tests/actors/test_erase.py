@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.deciding.commands import EraseOutput, ErasePeer, Facts
+from actors.deciding.commands import Bind, EraseOutput, ErasePeer, Facts
 from actors.deciding.erase import BODIES_MAX
 from actors.deciding.view import Erased, Withdraw
 from actors.errors import PeerForgotten
@@ -311,3 +311,36 @@ def test_a_late_outcome_is_heard_after_an_erasure() -> None:
 def test_ids_are_of_the_stream() -> None:
     assert OnePeer().of("t") == delivery_id(ANN, "t")
     assert OnePeer().do(Facts(())).events == ()
+
+
+def test_one_output_is_erased_while_another_is_on_its_way() -> None:
+    peer = OnePeer().met()
+    peer.accept("t1", "leaving")
+    peer.accept("t2", "waiting")
+    body = peer.waiting("t2").body
+    done = peer.do(EraseOutput(output=peer.of("t2"), bodies=(body,))).reply
+    assert done == Erased(outputs=(peer.of("t2"),))
+    assert peer.types == ["output_dropped", "body_erased"]
+    assert peer.last.erase == (body,)
+    assert [d.reason for d in peer.last.events if isinstance(d, OutputDropped)] == ["erased"]
+
+
+def test_an_output_whose_text_is_gone_already_waits_no_more_either() -> None:
+    peer = OnePeer()
+    peer.accept("t1", "one")
+    done = peer.do(EraseOutput(output=peer.of("t1"), bodies=())).reply
+    assert done == Erased(outputs=(peer.of("t1"),))
+    assert (peer.types, peer.queued, peer.last.erase) == (["output_dropped"], [], ())
+
+
+def test_what_came_between_is_let_go_of_before_the_address() -> None:
+    peer = OnePeer().met()
+    erase(peer)
+    peer.do(Bind(session="s", who="op"))
+    peer.accept("t1", "too late")
+    peer.wait(2 * DAY)
+    done = peer.look()
+    assert done.forget
+    assert peer.types == ["output_dropped", "session_unbound", "body_erased", "address_forgotten"]
+    assert [binding.session for binding in done.bindings] == [""]
+    assert (peer.state.session, peer.state.queue, peer.texts) == ("", (), {})

@@ -5,13 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import get_args
 
+import msgspec
 import pytest
 
 from actors.deciding.commands import Operate
-from actors.deciding.gate import LANES, Lane, hard_block, lane_block, limit_block, next_due_at, next_lane
+from actors.deciding.gate import (
+    LANES,
+    Lane,
+    LaneName,
+    forget_at,
+    hard_block,
+    lane_block,
+    limit_block,
+    next_due_at,
+    next_lane,
+    remainder_ends_at,
+)
 from actors.deciding.view import Block, Reason
+from events.backlog import Output
 from events.bot import Policy
-from events.quota import SEND_WITHIN_MS
+from events.peer_state import Message, PeerState, Token
+from events.quota import SEND_WITHIN_MS, Charge, Window
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, HOUR, MINUTE, NOON, SECOND
 
@@ -262,3 +276,102 @@ def test_due_at_is_the_earliest_of_age_roll_notice_and_remainder() -> None:
 
 def test_lanes_in_their_order() -> None:
     assert LANES == ("remainders", "answers", "notices", "pushes")
+
+
+def charges(kinds: str) -> tuple[Charge, ...]:
+    """What is spent of window 2: `n`otices, `r`emainders, `c`arried ones, and `p`ushes of a minute ago."""
+    return tuple(
+        Charge(
+            request=f"r{n}",
+            kind="push" if kind == "p" else "notice" if kind == "n" else "answer",
+            requested_at=NOON - MINUTE,
+            settled_at=NOON - MINUTE,
+            window=2,
+            remainder=kind == "r",
+            carried=kind == "c",
+        )
+        for n, kind in enumerate(kinds)
+    )
+
+
+def resumed(spent: str, *, turns: int = 0, answers: int = 0, opened_at: int = NOON - MINUTE) -> PeerState:
+    """The second window of a peer with the rest of an answer, `turns` messages and `answers` new answers."""
+    rest = Output(
+        output="d-1", turn_id="t1", body="b", total=900, accepted_at=NOON, origin="inbound", window=1, start=9
+    )
+    new = tuple(msgspec.structs.replace(rest, output=f"d-new-{n}", window=2, start=0) for n in range(answers))
+    message = Message(message="m", body="b", at=NOON - MINUTE, sent_at=NOON - MINUTE)
+    return PeerState(
+        window=Window(number=2, message="m2", opened_at=opened_at, generation=1),
+        token=Token(body="k", message="m2", generation=1),
+        charges=charges(spent),
+        answers=(rest, *new),
+        inbox=(message,) * turns,
+    )
+
+
+LIMITS: list[tuple[str, LaneName, int, PeerState, str]] = [
+    # (what, lane, quota, state, what blocks it)
+    ("half of ten is five", "remainders", 10, resumed("rrrr"), ""),
+    ("half of ten is spent", "remainders", 10, resumed("rrrrr"), "reserved_for_answers"),
+    ("only remainders count for their half", "remainders", 10, resumed("nnnnnrrrr"), ""),
+    ("the last reply, and nothing is to come", "remainders", 2, resumed("n"), ""),
+    ("the last reply, and a turn is open", "remainders", 2, resumed("n", turns=1), "reserved_for_answers"),
+    ("the last reply, and an answer waits", "remainders", 2, resumed("n", answers=1), "reserved_for_answers"),
+    ("the last of what was not carried", "remainders", 2, resumed("c", turns=1), "reserved_for_answers"),
+    ("a quota of one, or nothing would ever go on", "remainders", 1, resumed("", turns=1), ""),
+    ("nothing is left", "remainders", 2, resumed("nn"), "quota_spent"),
+    ("an answer may take the last", "answers", 2, resumed("n", turns=3), ""),
+    ("a notice may take the last", "notices", 2, resumed("n"), ""),
+    ("a notice leaves one to an open turn", "notices", 2, resumed("n", turns=1), "reserved_for_answers"),
+    ("a notice leaves one, however many turns", "notices", 3, resumed("n", turns=3), ""),
+    ("a push leaves one to each turn", "pushes", 3, resumed("n", turns=2), "reserved_for_answers"),
+    ("a push takes what no turn wants", "pushes", 3, resumed("n", turns=1), ""),
+    ("a push may take the last", "pushes", 2, resumed("n"), ""),
+    ("the share is spent", "pushes", 10, resumed("ppp"), "share_spent"),
+]
+
+
+@pytest.mark.parametrize(
+    ("lane", "quota", "state", "blocks"), [row[1:] for row in LIMITS], ids=[row[0] for row in LIMITS]
+)
+def test_what_our_own_count_forbids(lane: LaneName, quota: int, state: PeerState, blocks: str) -> None:
+    block = limit_block(state, OnePeer(policy=Policy(quota_replies=quota)).view, lane, NOON)
+    assert (block.reason if block else "") == blocks
+
+
+@pytest.mark.parametrize(("ms", "until"), [(0, None), (1, NOON - MINUTE + DAY)])
+def test_a_share_that_rolls_at_the_very_end_of_the_window_frees_nothing(ms: int, until: int | None) -> None:
+    opened_at = NOON - MINUTE + UNDER_WAY + ms
+    state = resumed("ppp", opened_at=opened_at)
+    view = OnePeer().view
+    assert limit_block(state, view, "pushes", opened_at + 1) == Block("share_spent", until)
+
+
+def test_what_is_due_now_and_blocked_until_a_fact_is_not_looked_at_again_before() -> None:
+    """Otherwise the peer would be looked at without end."""
+    peer = OnePeer(policy=Policy(notice_after_ms=30_000)).see(agents=0)
+    peer.message(token=False)
+    due = NOON + 30 * SECOND
+    assert next_due_at(peer.state, peer.view, due - 1) == due
+    assert next_due_at(peer.state, peer.view, due) is None
+    assert next_due_at(peer.state, peer.view, due + 1) is None
+
+
+def test_an_answer_on_its_way_has_no_age() -> None:
+    peer = OnePeer()
+    peer.message()
+    peer.finish("hello")
+    assert peer.state.request is not None
+    assert remainder_ends_at(peer.state, peer.view.policy) is None
+    peer.refuse("not_sent", 0)
+    assert remainder_ends_at(peer.state, peer.view.policy) == NOON + DAY
+
+
+def test_when_the_address_of_an_erased_peer_may_go() -> None:
+    view = OnePeer().view
+    erased = msgspec.structs.replace(resumed("n"), erased_at=NOON, answers=())
+    assert forget_at(erased, view) == NOON - MINUTE + DAY
+    assert forget_at(msgspec.structs.replace(erased, forgotten=True), view) is None
+    assert forget_at(msgspec.structs.replace(erased, erased_at=0), view) is None
+    assert forget_at(erased, msgspec.structs.replace(view, pinned=True)) is None

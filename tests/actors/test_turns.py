@@ -13,6 +13,7 @@ from events.base import Origin, Status
 from events.bot import Policy
 from events.peer import OutputSkipped, TurnCompleted, TurnFailed
 from events.peer_shapes import FORMER_KEPT
+from events.streams import fingerprint
 from tests.actors.one_peer import OnePeer
 from tests.streams_builder import DAY, MINUTE, NOON
 
@@ -240,3 +241,30 @@ def test_an_own_turn_is_not_accepted_as_a_push() -> None:
     assert peer.state.turn is not None
     with pytest.raises(TurnTaken):
         peer.do(AcceptTurn(turn_id=peer.state.turn.turn_id, origin="scheduled", status="completed", text="x"))
+
+
+def test_a_turns_end_is_recorded_with_the_fingerprint_of_its_text() -> None:
+    peer = OnePeer()
+    peer.accept("t1", "news")
+    done = next(e for e in peer.last.events if isinstance(e, TurnCompleted))
+    assert (done.total, done.digest) == (4, fingerprint(peer.salts[done.body], "news"))
+    peer.accept("t2", "broken", status="failed")
+    lost = next(e for e in peer.last.events if isinstance(e, TurnFailed))
+    assert lost.digest == fingerprint(peer.salts[lost.error], "broken")
+    peer.accept("t3", "")
+    empty = next(e for e in peer.last.events if isinstance(e, TurnCompleted))
+    assert (empty.body, empty.total, empty.digest) == ("", 0, "")
+    peer.accept("t4", "", status="failed")
+    mute = next(e for e in peer.last.events if isinstance(e, TurnFailed))
+    assert (mute.error, mute.digest) == ("", "")
+
+
+def test_a_blank_turn_is_skipped_and_nothing_else() -> None:
+    peer = OnePeer()
+    peer.message()
+    peer.see(paused_until=None)
+    peer.finish("an answer")
+    peer.accept("t1", "news")
+    peer.accept("t2", " ")
+    assert [d.output.turn_id for d in peer.state.dead] == ["t2"]
+    assert (peer.queued, len(peer.state.answers)) == (["t1"], 1)

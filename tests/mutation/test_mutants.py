@@ -71,8 +71,8 @@ def test_a_module_knows_its_tests() -> None:
     assert own_file("events/quota.py") == "tests/events/test_quota.py"
     assert own_file("actors/deciding/gate.py") == "tests/actors/test_gate.py"
     assert own_file("actors/channels/weixin/wire.py") == "tests/channels/weixin/test_wire.py"
-    assert own_file("actors/deciding/draft.py") == ""
-    assert room_of("actors/deciding/draft.py") == "tests/actors"
+    assert own_file("actors/deciding/view.py") == ""
+    assert room_of("actors/deciding/view.py") == "tests/actors"
     assert room_of("scripts/reading/telling.py") == "tests/scripts"
     assert all((ROOT / room_of(name)).is_dir() for name in modules([]))
 
