@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from actors.runtime.clock import ManualClock, SeededIds
@@ -21,7 +22,8 @@ class SimScheduler:
     """Turns in an order drawn by a seed, in virtual time that jumps to the next timer when nothing is ready.
 
     One message is one turn. `digest()` identifies the run: equal seeds and code give equal digests. `on_turn` is called
-    after each turn, for invariants; an error there, or a BaseException in a turn, leaves `step`.
+    after each turn and `before_jump` with the ms that are about to pass, for invariants; an error there, or a BaseException
+    in a turn, leaves `step`.
     """
 
     def __init__(self, seed: int, start_ms: int = 0) -> None:
@@ -31,6 +33,7 @@ class SimScheduler:
         self.turn_budget = 1
         self.turns = 0
         self.on_turn: Callable[[], object] | None = None
+        self.before_jump: Callable[[int], object] | None = None
         self.trace: deque[str] = deque(maxlen=TRACE_TURNS)
         self._draw = SeededIds(
             f"{seed}/order"
@@ -58,26 +61,35 @@ class SimScheduler:
 
     def step(self, until_ms: int | None = None) -> bool:
         """Run one turn, jumping to the next timer (not beyond `until_ms`) if none is ready; False if there is none."""
-        if not self._ready and not self._jump(until_ms):
-            return False
-        ready = self._ready
-        if len(ready) > 1:
-            index = self._draw.below(len(ready))
-            ready[index], ready[-1] = ready[-1], ready[index]
-        fn = ready.pop()
-        self.turns += 1
-        self._record(fn)
-        fn()
-        if self.on_turn is not None:
-            self.on_turn()
-        return True
+        return self._take_turns(1, until_ms) == 1
+
+    def _take_turns(self, most: int, until_ms: int | None) -> int:
+        """Run turns until there is none, or `most` of them; how many it were."""
+        ready, draw = self._ready, self._draw.below
+        for taken in range(most):
+            if not ready and not self._jump(until_ms):
+                return taken
+            if len(ready) > 1:
+                index = draw(len(ready))
+                ready[index], ready[-1] = ready[-1], ready[index]
+            fn = ready.pop()
+            self.turns += 1
+            self._record(fn)
+            fn()
+            if self.on_turn is not None:
+                self.on_turn()
+        return most
 
     def _jump(self, until_ms: int | None) -> bool:
         due = self._timers.next_due()
         if due is None or (until_ms is not None and due > until_ms):
             return False
-        self.clock.advance(max(0, due - self.clock.now()))
-        self._ready.extend(handle.fire for handle in self._timers.pop_due(self.clock.now()))
+        gap = due - self.clock.now()
+        if gap > 0:
+            if self.before_jump is not None:
+                self.before_jump(gap)
+            self.clock.advance(gap)
+        self._ready.extend([handle.fire for handle in self._timers.pop_due(self.clock.now())])
         return True
 
     def _record(self, fn: Callable[[], object]) -> None:
@@ -125,12 +137,10 @@ class SimScheduler:
         return future.result()
 
     def _run(self, max_turns: int, until_ms: int | None) -> int:
-        for turn in range(max_turns):
-            if not self.step(until_ms):
-                return turn
-        if self._ready or self._jump(until_ms):
+        taken = self._take_turns(max_turns, until_ms)
+        if taken == max_turns and (self._ready or self._jump(until_ms)):
             raise NotIdle(f"seed {self.seed}: {max_turns} turns")
-        return max_turns
+        return taken
 
 
 class SimProcess:
@@ -151,11 +161,11 @@ class SimProcess:
 
     def call_soon(self, fn: Callable[[], object]) -> None:
         """Make `fn` one of the world's turns, for as long as the process lives."""
-        self._world.call_soon(Planned(self, fn).run)
+        self._world.call_soon(partial(self.take, fn))
 
     def call_at(self, due_ms: int, fn: Callable[[], object]) -> TimerHandle:
         """Make `fn` a turn when virtual time reaches `due_ms`, if the process still lives."""
-        return self._world.call_at(due_ms, Planned(self, fn).run)
+        return self._world.call_at(due_ms, partial(self.take, fn))
 
     def future(self) -> Slot:
         """Return a new reply slot."""
@@ -191,25 +201,11 @@ class SimProcess:
             fn()
 
 
-class Planned:
-    """A turn of a simulated process."""
-
-    __slots__ = ("fn", "process")
-
-    def __init__(self, process: SimProcess, fn: Callable[[], object]) -> None:
-        self.process = process
-        self.fn = fn
-
-    def run(self) -> None:
-        """Run it, if its process may."""
-        self.process.take(self.fn)
-
-    def describe(self) -> str:
-        """Return process and turn, for traces."""
-        return f"{self.process.name}: {_describe(self.fn)}"
-
-
-def _describe(fn: Callable[[], object]) -> str:
+def _describe(fn: Callable[..., object]) -> str:
+    """Say what a turn does, for traces."""
+    if isinstance(fn, partial):
+        process = getattr(fn.func, "__self__", None)
+        return f"{process.name}: {_describe(fn.args[0])}" if isinstance(process, SimProcess) else _describe(fn.func)
     owner = getattr(fn, "__self__", None)
     if isinstance(owner, TimerHandle) and owner.fn is not None:
         return f"timer {_describe(owner.fn)}"

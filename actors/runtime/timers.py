@@ -68,11 +68,14 @@ class TimerQueue:
 
     def pop_due(self, now_ms: int) -> list[TimerHandle]:
         """Remove the timers that are due at `now_ms` and return them, earliest first, to be fired."""
-        fired: list[TimerHandle] = []
-        while (due := self.next_due()) is not None and due <= now_ms:
-            handle = heapq.heappop(self._heap)[2]
-            handle.queue = None
-            fired.append(handle)
+        heap, fired = self._heap, []
+        while heap and heap[0][0] <= now_ms:
+            handle = heapq.heappop(heap)[2]
+            if handle.fn is None:
+                self._cancelled -= 1
+            else:
+                handle.queue = None
+                fired.append(handle)
         return fired
 
 
