@@ -29,6 +29,9 @@ class Lane(msgspec.Struct, frozen=True):
 LANES: tuple[LaneName, ...] = ("remainders", "answers", "notices", "pushes")
 
 
+NOTHING_WAITS = Block("nothing_waits")
+
+
 def next_lane(state: PeerState, view: BotView, now: Millis) -> Lane | Block:
     """The lane that sends next, or the block of the first lane that has something to send."""
     first: Block | None = None
@@ -39,7 +42,7 @@ def next_lane(state: PeerState, view: BotView, now: Millis) -> Lane | Block:
         if isinstance(found, Lane):
             return found
         first = first or found
-    return first or Block("nothing_waits")
+    return first or NOTHING_WAITS
 
 
 def lane_now(state: PeerState, view: BotView, name: LaneName, now: Millis) -> Lane | Block:
@@ -155,7 +158,9 @@ def _has(state: PeerState, view: BotView, name: LaneName, now: Millis) -> bool:
     if name == "notices":
         due = notice_due_at(state, view)
         return due is not None and due <= now
-    return bool(of_lane(state, name))
+    if name == "pushes":
+        return bool(state.queue)
+    return bool(state.answers) and bool(of_lane(state, name))
 
 
 def _half_block(state: PeerState, policy: Policy, left: int) -> Block | None:
