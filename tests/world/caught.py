@@ -23,6 +23,7 @@ MOST = 400
 FOCUS: dict[str, frozenset[str]] = {
     "no_fence_at_outlet": frozenset({"second", "slow_net"}),
     "no_fence_in_log": frozenset({"second"}),
+    "erased_in_name_only": frozenset({"expiry"}),
     "group_not_isolated": frozenset({"slow_log", "duplicates"}),
     "agenda_not_written": frozenset({"crash"}),
     "creation_times_passed_over": frozenset({"slow_net"}),

@@ -77,7 +77,7 @@ class Checks:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._seen = 0
+        self._committed, self.seen = world.disk.committed, 0
         self.peers: dict[str, PeerState] = {}
         self.bots: dict[str, BotState] = defaultdict(BotState)
         self.histories: dict[str, HistoryFold] = defaultdict(HistoryFold)
@@ -94,7 +94,7 @@ class Checks:
         self._erased: list[str] = []  # bodies that must be gone, not looked for yet
         self._accounts: dict[str, str] = {}
         self._addresses: dict[str, tuple[str, str]] = {}
-        self._dirty: set[str] = set()
+        self._dirty: set[str] = set()  # streams of which an actor may have a state that was not compared yet
         self._replays: dict[str, PeerState] = {}  # from the rows as they are stored
         self._replayed_to = 0
         self.last_of_bot: dict[str, int] = defaultdict(int)
@@ -120,11 +120,21 @@ class Checks:
 
     # --- after every turn -----------------------------------------------------------------------------------------
 
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing to look at before something is committed, or an actor hydrated."""
+        return not self._dirty and self.seen == len(self._committed)
+
+    def hydrating(self, stream: str) -> None:
+        """An actor is about to read its stream."""
+        if stream in self.peers:
+            self._dirty.add(stream)
+
     def turn(self) -> None:
         """Take in what was committed, and compare the actors with it."""
-        committed = self.world.disk.committed
-        if len(committed) > self._seen:
-            rows, self._seen = committed[self._seen :], len(committed)
+        committed = self._committed
+        if len(committed) != self.seen:
+            rows, self.seen = committed[self.seen :], len(committed)
             for row in rows:
                 self._row(row)
         if self._dirty:
@@ -179,6 +189,7 @@ class Checks:
                 self.accepted[row.stream].add(output)
             case BodyErased(bodies=bodies, reason=reason):
                 self._erased.extend(bodies)
+                self.world.count(f"bodies {'expired' if reason == 'expired' else 'erased'}")
                 if reason == "expired":
                     self._rules.expired(row, bodies, before)
             case AddressForgotten():
@@ -191,17 +202,24 @@ class Checks:
 
     def _compare_actors(self) -> None:
         """G4: a live actor's state is the fold of the log."""
+        running = [gateway for gateway in self.world.gateways if gateway.machine.alive]
         for stream in tuple(self._dirty):
-            state = self.peers[stream]
-            for gateway in self.world.gateways:
+            state, behind = self.peers[stream], False
+            for gateway in running:
                 for life in gateway.lives.values():
                     actor: Any = life.account.peers.actor(stream)
-                    if actor is not None and actor.state.version == state.version:
-                        self._dirty.discard(stream)
+                    if actor is None:
+                        continue
+                    version = actor.state.version
+                    if version == state.version:
                         if actor.state != state:
                             self.fail("G4", f"the state of {stream} is not the fold of its log")
-                    elif actor is not None and actor.state.version > state.version:
+                    elif version > state.version:
                         self.fail("G4", f"the actor of {stream} is ahead of the log")
+                    elif not life.account.fenced:
+                        behind = True
+            if not behind:
+                self._dirty.discard(stream)
 
     # --- requests -------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,9 @@ it, with drawn latencies, refusals and failed commits. Beneath is the store's ow
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
@@ -33,6 +34,7 @@ class Disk(Protocol):
     salts: dict[str, bytes]  # and what keys its fingerprints
     committed: list[Recorded]
     snapshots: int  # how many were put
+    on_commit: Callable[[], object]
 
     def append(self, group: list[Prepared]) -> list[Outcome]: ...
 
@@ -52,7 +54,9 @@ class Disk(Protocol):
 
     def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None: ...
 
-    def forget_caches(self) -> None: ...
+    def forget_caches(self) -> list[str]:
+        """Delete them; the names of those that had anything."""
+        ...
 
     def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None: ...
 
@@ -66,6 +70,7 @@ class _Disk:
         self.salts: dict[str, bytes] = {}
         self.committed: list[Recorded] = []
         self.snapshots = 0
+        self.on_commit: Callable[[], object] = lambda: None
 
     def ask(self, what: str, *args: Any) -> Any:
         return getattr(self._twin, what)(self._source, *args)
@@ -78,6 +83,7 @@ class _Disk:
 
     def _catch_up(self) -> None:
         self.committed.extend(self.ask("page", len(self.committed), 0, 50_000))
+        self.on_commit()
 
     def prune_keys(self, account: str, source: str, before: int) -> int:
         return int(self.core.prune_keys(account, source, before))
@@ -110,10 +116,12 @@ class MemoryDisk(_Disk):
     def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
         self.core.snapshots[stream] = (version, fold_version, data)
 
-    def forget_caches(self) -> None:
-        self.core.agenda.clear()
-        self.core.bindings.clear()
-        self.core.snapshots.clear()
+    def forget_caches(self) -> list[str]:
+        caches = {"agenda": self.core.agenda, "bindings": self.core.bindings, "snapshots": self.core.snapshots}
+        had = [name for name, kept in caches.items() if kept]
+        for kept in caches.values():
+            kept.clear()
+        return had
 
     def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None:
         self.core.agenda.update({row.stream: (account, row) for row in rows})
@@ -125,6 +133,8 @@ class MemoryDisk(_Disk):
 
 class SqliteDisk(_Disk):
     def __init__(self, path: Path) -> None:
+        path.write_bytes(_empty_log())
+        path.chmod(0o600)
         core: SqliteCore = connect(path, salt=SALT)
         core.connection.execute(
             "PRAGMA synchronous = OFF"
@@ -155,9 +165,9 @@ class SqliteDisk(_Disk):
     def put_snapshot(self, stream: str, version: int, fold_version: str, data: bytes) -> None:
         self.core.transact(lambda connection: queries.put_snapshot(connection, stream, version, fold_version, data))
 
-    def forget_caches(self) -> None:
-        for table in ("agenda", "bindings", "snapshots"):
-            self.core.connection.execute(f"DELETE FROM {table}")
+    def forget_caches(self) -> list[str]:
+        tables = ("agenda", "bindings", "snapshots")
+        return [name for name in tables if self.core.connection.execute(f"DELETE FROM {name}").rowcount]
 
     def put_caches(self, account: str, rows: Iterable[AgendaRow], bindings: Iterable[tuple[str, str]]) -> None:
         self.core.connection.executemany(
@@ -172,10 +182,21 @@ class SqliteDisk(_Disk):
         self.core.connection.close()
 
 
+@cache
+def _empty_log() -> bytes:
+    """The file of a log in which nothing has happened: making its tables takes as long as half a world."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.db"
+        connect(path, salt=SALT).connection.close()
+        return path.read_bytes()
+
+
 class Trouble(Protocol):
     """Which of the log's faults are on."""
 
     def strikes(self, fault: str, probability: float, dice: Dice) -> bool: ...
+
+    def count(self, what: str) -> None: ...
 
 
 class SimLog:
@@ -211,6 +232,8 @@ class SimLog:
     def _begin(self) -> None:
         self._group, self._waiting = self._waiting, []
         slow = self._trouble.strikes("slow_log", 0.1, self._dice)
+        if slow:
+            self._trouble.count("slow commit")
         wait = self._dice.between(50, 4_000) if slow else self._dice.between(1, 4)
         self._machine.world.call_at(
             self._machine.world.clock.now() + wait, self._finish
@@ -221,6 +244,7 @@ class SimLog:
             return
         group, self._group = self._group, []
         if self._trouble.strikes("busy_log", 0.05, self._dice):
+            self._trouble.count("busy log")
             self._answer(group, [LogBusy("drawn")] * len(group))
         elif self._trouble.strikes("failed_log", 0.01, self._dice):
             self._fail(group)
@@ -238,8 +262,10 @@ class SimLog:
     def _fail(self, group: list[tuple[Prepared, Slot]]) -> None:
         """A COMMIT that fails may have happened."""
         if self._dice.chance(0.5):
+            self._trouble.count("failed commit, all of it there")
             self._disk.append([p for p, _ in group])
         else:
+            self._trouble.count("failed commit, nothing of it there")
             self._disk.fail([p for p, _ in group])
         self._machine.call_soon(lambda: self._on_failed(LogFailed("drawn")))
 
@@ -248,8 +274,10 @@ class SimLog:
         self._dead = True
         group = [p for p, _ in self._group]
         if group and self._dice.chance(0.4):
+            self._trouble.count("unacknowledged append there")
             self._disk.append(group)
         elif group:
+            self._trouble.count("unacknowledged append gone")
             self._disk.fail(group)
 
     # --- reads ----------------------------------------------------------------------------------------------------
@@ -312,7 +340,7 @@ class SimLog:
         return self._ask("expired", account, before, limit)
 
     def _ask(self, what: str, *args: Any) -> Slot:
-        return self._do(lambda: self._disk.ask(what, *args))
+        return self._do(partial(self._disk.ask, what, *args))
 
     # --- other writes ---------------------------------------------------------------------------------------------
 
@@ -332,11 +360,13 @@ class SimLog:
         slot = Slot()
         wait = self._dice.below(READ_MS_MAX) if self._dice.chance(0.3) else 0
 
-        def run() -> None:
-            slot.set_result(work())
-
+        run = partial(self._answer_read, slot, work)
         if wait:
             self._machine.call_at(self._machine.clock.now() + wait, run)
         else:
             self._machine.call_soon(run)
         return slot
+
+    @staticmethod
+    def _answer_read(slot: Slot, work: Callable[[], Any]) -> None:
+        slot.set_result(work())

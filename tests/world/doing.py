@@ -43,6 +43,7 @@ class Doing(Operators):
         self._world.say(self._name(command.a), self._peer(command.b), word)
 
     def _stranger(self, command: Command) -> None:
+        self._world.count("stranger wrote")
         self._world.say(self._name(command.a), "stranger", self._world.text("who are you"))
 
     def _again(self, command: Command) -> None:
@@ -52,7 +53,9 @@ class Doing(Operators):
             said = heard[command.b % len(heard)]
             server = self._world.servers[self._name(command.a)]
             ids = (said.message_id, server.new_id(), "")
-            server.repeat(type(said)(said.number, said.peer, said.text, said.sent_at, said.token, ids[command.c % 3]))
+            again = type(said)(said.number, said.peer, said.text, said.sent_at, said.token, ids[command.c % 3])
+            self._world.repeated(said, again)
+            server.repeat(again)
             self._world.network.stir(server)
 
     def _again_late(self, command: Command) -> None:
@@ -76,6 +79,8 @@ class Doing(Operators):
     def _disconnect(self, command: Command) -> None:
         world = self._world
         agent = world.agents[command.a % len(world.agents)]
+        if agent.connections:
+            world.count("agent away")
         if command.b % 2:
             agent.leave(command.c % (3 * MINUTE_MS), polite=command.a % 3 == 0)
         else:
@@ -87,6 +92,7 @@ class Doing(Operators):
     def _penalty(self, command: Command) -> None:
         server = self._world.servers[self._name(command.a)]
         server.refusing = -2
+        self._world.count("penalty begun")
 
         def over() -> None:
             server.refusing = 0
@@ -112,6 +118,7 @@ class Doing(Operators):
     def _restart(self, command: Command) -> None:
         gateway = self._world.serving()
         if gateway is not None:
+            self._world.count("stopped in good order")
             gateway.stop(lambda: self._world.kill(gateway, "stopped"))
 
     def _lose_caches(self, command: Command) -> None:
@@ -127,6 +134,8 @@ class Doing(Operators):
         world = self._world
         first = world.serving()
         how = command.b % 3
+        if first is not None:
+            world.count(f"second instance beside a {'paused' if how else 'running'} one")
         if first is not None and how and not first.machine.paused:
             first.machine.pause()
             wait = command.c % (4_000 if how == 1 else 2 * HOUR_MS)
@@ -149,11 +158,14 @@ class Doing(Operators):
         world = self._world
         gateway = world.serving()
         if gateway is not None and not gateway.machine.paused:
+            world.count("process stopped for a while")
             gateway.machine.pause()
             world.scheduler.call_at(world.now + for_ms, partial(self._resume_machine, gateway))
 
     def _resume_machine(self, gateway: Gateway) -> None:
         if gateway.machine.alive and gateway.machine.paused:
+            if gateway.replaced:
+                self._world.count("replaced while paused, and resumed")
             gateway.machine.resume()
 
     def _half(self, command: Command) -> None:
@@ -165,10 +177,13 @@ class Doing(Operators):
 
     def _step_clock(self, command: Command) -> None:
         step = (command.a - (1 << 15)) * 3_000  # about a day, both ways
+        if any(map(self._world.in_window, self._world.servers)):
+            self._world.count(f"clock {'forward' if step > 0 else 'back'} in a window")
         for life in self._world.lives():
             life.note_step(step)
 
     def _passivate(self, command: Command) -> None:
         for life in self._world.lives():
             for stream in life.account.peers.live():
-                life.account.peers.passivate(stream)
+                if life.account.peers.passivate(stream):
+                    self._world.count("passivated")

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from events.bot import HOUR_MS, MINUTE_MS
+from events.bot import DAY_MS, HOUR_MS, MINUTE_MS
 from events.peer_state import PeerState
-from tests.world.final import final
+from tests.world.final import final, unhandled
 
 if TYPE_CHECKING:
     from tests.world.world import World
+
+TURNS_LEAST = 200
+"""What every world has at least."""
 
 SETTLE_MS = 40_000
 ROUNDS = 12
 ROUND_MS = 13 * HOUR_MS
 """How long the world waits between the messages of its last days: a share that one window spent rolls inside the next one."""
 
-SPENT_SHARES = 0.15
+PROBED = 0.1
+"""In so many worlds people write once more even if nothing waits."""
+
+SPENT_SHARES = 0.12
 """In so many worlds somebody's share is spent at the end."""
 
 
@@ -34,16 +40,31 @@ class Ending:
         self._heal()
         world.run_for(SETTLE_MS)
         world.back_to_policy()
+        probe = self._dice.chance(PROBED)
         if self._dice.chance(SPENT_SHARES):
             self._spend_the_share()
+            probe = True
         for _ in range(ROUNDS):
-            for name, peer in self._writers():
+            at_rest = self._at_rest()
+            if at_rest and not probe and world.scheduler.turns >= TURNS_LEAST:
+                break
+            for name, peer in [self._somebody()] if at_rest else self._writers():
                 world.say(name, peer, world.text("last"))
             world.run_for(ROUND_MS)
-            if self._at_rest():
-                break
+            probe = False
+        self._let_erased_addresses_go()
         world.checks.audit()
         final(world)
+
+    def _let_erased_addresses_go(self) -> None:
+        """The address of an erased peer goes once nothing that was spent counts any more; the login's own stays."""
+        world, peers = self._world, self._world.checks.peers
+        waiting = [stream for stream, state in peers.items() if state.erased_at and not state.forgotten]
+        if waiting:
+            world.run_for(DAY_MS + HOUR_MS)
+        for stream in waiting:
+            if not peers[stream].forgotten and world.checks.address_of(stream)[1] != "owner":
+                world.checks.fail("G9", f"the address of {stream} was to be forgotten, and is there")
 
     def _heal(self) -> None:
         world = self._world
@@ -64,6 +85,10 @@ class Ending:
         """Who has ever talked to an account, or might."""
         return sorted({*self._world.access, *(s.peer for a, s in self._world.said if a == name)})
 
+    def _somebody(self) -> tuple[str, str]:
+        name = self._dice.pick(tuple(self._world.servers))
+        return name, self._dice.pick(self._people(name))
+
     def _writers(self) -> list[tuple[str, str]]:
         """Somebody for each account, and everybody for whom something waits."""
         checks = self._world.checks
@@ -81,7 +106,8 @@ class Ending:
             world.scheduler.call_at(at, lambda: world.submit(address, "", "scheduled", world.text("push"), "completed"))
 
     def _at_rest(self) -> bool:
-        return not any(map(_waits, self._world.checks.peers.values())) and not self._world.client.pending
+        world = self._world
+        return not world.client.pending and not any(map(_waits, world.checks.peers.values())) and not unhandled(world)
 
 
 def _waits(state: PeerState) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from events.stories import RequestStory
 
 if TYPE_CHECKING:
+    from tests.world.server import Said
     from tests.world.world import World
 
 
@@ -39,10 +40,14 @@ def _at_rest(world: World) -> None:
 
 def _all_handled(world: World) -> None:
     """G6: whatever was delivered how often, each message was handled once."""
-    handled = {(sent_at, text): n for (_, sent_at, text), n in world.checks.handled.items()}
-    for name, said in world.said:
-        if (said.sent_at, said.text) not in handled:
-            world.checks.fail("G6", f"message {said.number} to {name} was never handled")
+    for name, said in unhandled(world):
+        world.checks.fail("G6", f"message {said.number} to {name} was never handled")
+
+
+def unhandled(world: World) -> list[tuple[str, Said]]:
+    """(account, message) of what people wrote and no gateway has taken in."""
+    handled = {(sent_at, text) for _, sent_at, text in world.checks.handled}
+    return [(name, said) for name, said in world.said if (said.sent_at, said.text) not in handled]
 
 
 def _ledger(world: World) -> None:

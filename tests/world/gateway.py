@@ -24,6 +24,7 @@ from actors.gateway.receipts import story_standing
 from actors.gateway.tidings import Tidings
 from actors.life import AccountSpec, LifeState
 from actors.ports import Credentials, LoginGone, Outcome, Refused
+from actors.runtime.actor import Actor
 from actors.runtime.directory import Directory
 from actors.runtime.errors import ActorStopped, RuntimeRefusal
 from actors.runtime.flows import run
@@ -74,8 +75,12 @@ class Life:
         )
         account.on_fenced = self._fenced
         account.on_change = self.gateway.peer_changed
-        account.peers = Directory(self.machine, lambda key: waking.actor_of(key, account))
+        account.peers = Directory(self.machine, self._actor_of)
         return account
+
+    def _actor_of(self, key: str) -> Actor:
+        self.world.hydrating(key)
+        return waking.actor_of(key, self.account)
 
     async def start(self) -> None:
         log: Any = self.log
@@ -194,6 +199,9 @@ class Life:
 
     def _fenced(self) -> None:
         self.state = "fenced"
+        self.world.count("replaced")
+        if any(life.state == "running" and not life.account.fenced for life in self.gateway.lives.values()):
+            self.world.count("one of two accounts replaced")
         self.gateway.run(self._release())
 
     async def _release(self) -> None:
@@ -260,7 +268,7 @@ class Desk:
     async def _delivery(self, delivery: str) -> Standing:
         key, place = await self._gateway.finder.delivery(delivery)
         log: Any = self._gateway.log
-        story = history(await log.read(place.stream)).outputs[key.delivery]
+        story = history(await log.read_since_key(place.stream, "delivery", key.delivery)).outputs[key.delivery]
         state, reason = story_standing(story)
         return Standing(place.address, state, reason)
 
@@ -295,6 +303,12 @@ class Gateway:
     @property
     def serving(self) -> bool:
         return self.machine.alive and self.started and not self.stopping
+
+    @property
+    def replaced(self) -> bool:
+        """Whether another process has claimed one of its accounts since."""
+        claims = self.world.checks.claims
+        return any(0 < e.account.view.epoch < len(claims[e.spec.address.bot]) for e in self.lives.values())
 
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine on this process."""
@@ -357,4 +371,5 @@ class Gateway:
 
     def has(self, name: str) -> bool:
         """Whether it has an account, and was not replaced there."""
-        return name in self.lives and not self.lives[name].account.fenced
+        life = self.lives.get(name)
+        return life is not None and not life.account.fenced

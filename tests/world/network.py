@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from tests.world.world import World
 
 HOLD_MS = 35_000
-ACTIVE_MS = 40_000
-"""After something happened, polls are answered every HOLD_MS for so long; then the server holds them until something does, which
-proves less to the gateway and saves the world thousands of empty turns."""
+ACTIVE_MS = 30_000
+"""For so long after something happened a poll that comes is answered after HOLD_MS; later ones are held until something happens,
+which proves less to the gateway and saves the world thousands of empty turns."""
 
 BEHIND_MS_MAX = 3_000
 """How far the clock that dates answers is behind the one that stamps messages, at most."""
@@ -41,6 +41,8 @@ class Weather(Protocol):
     def on(self, fault: str) -> bool: ...
 
     def strikes(self, fault: str, probability: float, dice: Dice) -> bool: ...
+
+    def count(self, what: str) -> None: ...
 
 
 @dataclass(eq=False)
@@ -91,6 +93,7 @@ class Network:
         slot = Slot()
         held = Held(login, cursor, machine, slot)
         if self._weather.strikes("unconnected", 0.05, self._polls):
+            self._weather.count("no connection")
             machine.call_at(machine.clock.now() + self._polls.between(1, 3_000), partial(slot.set_result, None))
         else:
             self._later(self._way_to_poll_ms(), partial(self._polled, server, held))
@@ -99,6 +102,8 @@ class Network:
     def _polled(self, server: Server, held: Held) -> None:
         answer = server.poll(held.login, held.cursor)
         if answer is not None:
+            if answer.code == 0 and not held.cursor and server.replays and server.acknowledged:
+                self._weather.count("everything again for an empty cursor")
             self._answer(held, answer)
             return
         self._held.setdefault(server.account, []).append(held)
@@ -118,6 +123,8 @@ class Network:
     def _answer(self, held: Held, answer: Answer) -> None:
         if self._weather.on("reorder") and len(answer.messages) > 1 and self._polls.chance(0.5):
             messages = sorted(answer.messages, key=lambda _said: self._polls.below(1 << 30))
+            if tuple(messages) != answer.messages:
+                self._weather.count("messages of a poll in another order")
             answer = replace(answer, messages=tuple(messages))
         answer = replace(answer, dated=self._date())
         self._later(self._poll_ms(), lambda: held.machine.call_soon(partial(held.slot.set_result, answer)))
@@ -133,12 +140,15 @@ class Network:
         return (self.now - self._behind_ms) // 1_000 * 1_000
 
     def _way_to_poll_ms(self) -> int:
-        return (
-            self._polls.between(1, 20_000) if self._weather.strikes("slow_net", 0.05, self._polls) else self._poll_ms()
-        )
+        if self._weather.strikes("slow_net", 0.05, self._polls):
+            self._weather.count("slow network")
+            return self._polls.between(1, 20_000)
+        return self._poll_ms()
 
     def _poll_ms(self) -> int:
         slow = self._weather.strikes("slow_net", 0.2, self._polls)
+        if slow:
+            self._weather.count("slow network")
         return self._polls.between(1, 4_500) if slow else self._polls.between(1, 60)
 
     # --- sends ----------------------------------------------------------------------------------------------------
@@ -146,6 +156,7 @@ class Network:
     def connect_ms(self) -> int | None:
         """How long it takes to connect; None: there is no way."""
         if self._weather.strikes("unconnected", 0.1, self._dice):
+            self._weather.count("no connection")
             return None
         slow = self._weather.strikes("slow_net", 0.1, self._dice)
         return self._dice.between(0, 8_000) if slow else self._dice.between(0, 5)
@@ -155,20 +166,26 @@ class Network:
         self._world.checks.left(flight, server.account)
         up, down = self._way()
         lost = self._lost()
+        if lost:
+            self._weather.count("lost before it arrived" if lost == "before" else "arrived, its answer lost")
         if lost == "before":
             self._world.checks.lost(server, flight)
         else:
             self._later(up, partial(self._arrived, server, flight, down, lost))
         if lost and self._dice.chance(0.5):  # the connection breaks, after whatever arrived
+            self._weather.count("connection broken")
             self._answer_send(flight, up + down, Unknown(reason="connection_lost", settled_at=0))
 
     def _way(self) -> tuple[int, int]:
         dice = self._dice
         if self._weather.strikes("late", 0.08, dice):
             total = dice.between(TIMEOUT_MS - 50, TIMEOUT_MS + 58_000)
+            if total > TIMEOUT_MS:
+                self._weather.count("answer after the client's time")
             up = dice.below(total)
             return up, total - up
         if self._weather.strikes("slow_net", 0.2, dice):
+            self._weather.count("slow network")
             return dice.between(1, 6_500), dice.between(1, 6_500)
         return dice.between(1, 200), dice.between(1, 200)
 
@@ -185,6 +202,8 @@ class Network:
         order = flight.order
         flight.dated = self._date()
         code = self._refusal()
+        if code:
+            self._weather.count(f"refused with {code}")
         if code == 403:
             outcome: Outcome = Refused(failure="http_refused", code=403)
             self._world.checks.turned_away(flight)
@@ -201,6 +220,12 @@ class Network:
                 with_id=with_id,
             )
             server.refusing = before
+            if reply.why == "weather" and not code:
+                self._weather.count("refused by penalty")
+            elif reply.why == "token" and order.token in server.phone(order.peer).tokens:
+                self._weather.count("old token refused")
+            elif reply.code == 0 and not with_id:
+                self._weather.count("accepted without an id")
             self._world.checks.arrived(server, flight, reply)
             outcome = outcome_of(reply)
         self.stir(server)

@@ -64,17 +64,27 @@ class Operators:
     # --- policy and access ----------------------------------------------------------------------------------------
 
     def _policy(self, command: Command) -> None:
+        self._changes("policy changed")
         self._reconfigure(changed(self._world.policy, command.a))
 
     def _observe(self, command: Command) -> None:
+        if self._world.policy.mode != "observe":
+            self._changes("observe mode")
         self._reconfigure(changed(self._world.policy, 0, "observe"))
 
     def _enforce(self, command: Command) -> None:
+        if self._world.policy.mode != "enforce":
+            self._changes("back to enforce mode")
         self._reconfigure(changed(self._world.policy, 0, "enforce"))
+
+    def _changes(self, what: str) -> None:
+        if self._world.lives() and any(map(self._world.in_window, self._world.servers)):
+            self._world.count(f"{what} in a window")
 
     def _access(self, command: Command) -> None:
         """Somebody may not talk to the bot any more, or may again; a stranger may wait for a yes."""
         world = self._world
+        world.count("who may talk changed")
         people = ("owner", *(f"p{n}" for n in range(1, world.plan.peers + 1)))
         some = tuple(p for n, p in enumerate(people) if command.a >> n & 1)
         self._reconfigure(world.policy, (*some, "pairing") if command.b % 2 else some)
@@ -95,6 +105,8 @@ class Operators:
     def back_to_policy(self) -> None:
         """The plan's own policy, everybody may talk again, and nothing paused."""
         world = self._world
+        if world.policy.mode == "observe":
+            self._changes("back to enforce mode")
         if (world.policy, world.access) != (world.plan.policy, world.everybody):
             self._reconfigure(world.plan.policy, world.everybody)
         for life in world.lives():
@@ -104,6 +116,7 @@ class Operators:
     def _pause(self, command: Command) -> None:
         life = self._life(command)
         if life:
+            self._world.count("paused by an operator")
             until = life.machine.clock.now() + command.b * 1_000 if command.c % 2 else None
             scope = (self._stream(life, command.b) or "") if command.c % 3 else ""
             self._ask(life, bot_stream(life.spec.address), Pause(scope=scope, until=until, who="world"))
@@ -132,6 +145,8 @@ class Operators:
         self._ask(life, first, Bind(session="s-moved", who="operator"))
         turn_id, text = world.new_turn(), world.text("push")
         offer = partial(world.submit, "", "s-moved", "api", text, "completed", turn_id=turn_id)
+        if first != other:
+            world.count("turn again after rebinding")
         steps = (offer, partial(self._move, life, first, other), offer)
         at = world.now
         for n, step in enumerate(steps):

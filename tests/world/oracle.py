@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from actors.text.clean import is_blank
 from actors.text.merge import merge
@@ -61,6 +61,17 @@ class Waiting:
         return self.text[self.start :].decode()
 
 
+class Tried(NamedTuple):
+    """How a peer stood when nothing could be sent: while it stands like that, nothing can."""
+
+    rows: int  # committed
+    running: int  # shares
+    window: int
+    opened_at: int
+    spent: int
+    spent_on_remainders: int
+
+
 @dataclass
 class Peer:
     """A peer, as the server knows it, and what waits for it."""
@@ -73,6 +84,11 @@ class Peer:
     shares: list[int] = field(default_factory=list)  # when each push was spent
     queue: list[Waiting] = field(default_factory=list)
     answers: list[Waiting] = field(default_factory=list)
+    tried_in_vain: Tried | None = None
+
+    def fingerprint(self, rows: int, running: int) -> Tried:
+        """All that decides what can be sent, but for the passing of time, by which more never can; with what the log has."""
+        return Tried(rows, running, self.window, self.opened_at, self.spent, self.spent_on_remainders)
 
 
 class Oracle:
@@ -179,20 +195,24 @@ class Oracle:
 
     def before_jump(self, gap: int) -> None:
         """Nothing happens for a while: deliver what can be delivered in it."""
-        now = self._world.now
+        now, rows = self._world.now, self._world.checks.seen
         for (name, peer_id), peer in self._peers.items():
             if not (peer.queue or peer.answers) or peer.refused or peer.opened_at < 0:
-                continue
-            if not self._open(name, peer_id):
                 continue
             policy = self._policy(f"weixin:{name}")
             if peer.spent >= self._quota(name, policy):
                 continue
+            rolls = [spent_at + policy.share_window_ms for spent_at in peer.shares]
+            rolling = [at for at in rolls if now < at < now + gap]
+            before = peer.fingerprint(rows, sum(1 for at in rolls if at > now))
+            if (before == peer.tried_in_vain and not rolling) or not self._open(name, peer_id):
+                continue
             self._send(name, peer_id, peer, policy, now)
-            for spent_at in tuple(peer.shares):
-                rolls_at = spent_at + policy.share_window_ms
-                if peer.queue and now < rolls_at < now + gap:
-                    self._send(name, peer_id, peer, policy, rolls_at)
+            if peer.spent == before.spent:
+                peer.tried_in_vain = before
+            for at in rolling:
+                if peer.queue:
+                    self._send(name, peer_id, peer, policy, at)
 
     def _open(self, name: str, peer_id: str) -> bool:
         """Whether there is a way from the gateway to the server, and a token."""

@@ -121,6 +121,7 @@ class SimAgent:
     def lost(self, connection: Connection) -> None:
         self.connections.pop(connection.gateway, None)
         if self.world.strikes("agents", 0.2, self.world.bag["agents"]):
+            self.world.count("agent failed or repeated itself")
             self.jobs = {t: j for t, j in self.jobs.items() if j.done}  # it died with its work
             for other in tuple(self.connections.values()):
                 other.cut()
@@ -184,6 +185,7 @@ class SimAgent:
             return
         dice = self.world.bag["agents"]
         if self.world.strikes("agents", 0.1, dice):
+            self.world.count("agent failed or repeated itself")
             self._after(dice.between(10, 3_000), connection.cut)  # it falls over this message
             return
         self.jobs[message.turn_id] = Job(self._ending(message.turn_id), asked=connection)
@@ -204,7 +206,8 @@ class SimAgent:
             return Completed(turn_id=turn_id, text=" \n")
         if roll == 2:
             return Degraded(turn_id=turn_id, text=self.world.text("sorry"))
-        return Completed(turn_id=turn_id, text=self.world.text("answer"))
+        quoting = "[[reply_to:m-1]]\n" if roll == 3 else ""  # which Weixin cannot show
+        return Completed(turn_id=turn_id, text=quoting + self.world.text("answer"))
 
     def own_turn(self, to: str, text: str, origin: Any) -> None:
         """Finish a turn that nobody asked for."""
@@ -219,6 +222,7 @@ class SimAgent:
             job.done = True
             self._say(turn_id)
             if self.world.strikes("agents", 0.1, self.world.bag["agents"]):
+                self.world.count("agent failed or repeated itself")
                 self._say(turn_id)  # and once more
 
     def _say(self, turn_id: str, connection: Connection | None = None) -> None:

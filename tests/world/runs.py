@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import logging
 import traceback
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -35,6 +35,7 @@ class Ran:
     trace: tuple[str, ...] = ()
     delivered: float = 0  # outputs
     deliverable: float = 0  # as the oracle had it
+    happened: Counter[str] = field(default_factory=Counter)  # by `happenings.KINDS`
 
     @property
     def kind(self) -> str:
@@ -46,17 +47,25 @@ class Ran:
 
 def run(plan_: Plan, *, sqlite: bool = False, told: bool = False) -> Ran:
     """Run a world of a plan; `told`: with a trace of its last turns, should it fail."""
+    with _quiet():
+        ran = _run(plan_, sqlite=sqlite, told=told)
+        gc.collect(0)  # all of the world goes now, before it is looked through as something that stays
+    return ran
+
+
+def _run(plan_: Plan, *, sqlite: bool, told: bool) -> Ran:
     world = World(plan_, sqlite=sqlite, told=told)
     ran = Ran(plan_, sqlite)
     try:
-        with _quiet():
-            ran.digest = world.run()
+        ran.digest = world.run()
     except Exception as error:
         ran.error = error
         trace: deque[str] = world.scheduler.trace
         ran.trace = tuple(trace)[-LAST_TURNS:]
     ran.turns = world.scheduler.turns
     ran.delivered, ran.deliverable = world.checks.oracle.reckoning()
+    ran.happened = world.happened + Counter(f"event {row.type}" for row in world.disk.committed)
+    ran.happened["turns"] = ran.turns
     return ran
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from actors import recall
 from actors.gateway.api import TurnOffer
 from actors.life import AccountSpec
 from actors.ports import Credentials
-from events.bot import HOUR_MS, MINUTE_MS, Policy
+from events.bot import DAY_MS, HOUR_MS, MINUTE_MS, Policy
 from events.streams import Address
 from tests.world.checks import Checks, Violation
 from tests.world.dice import Bag, Dice
@@ -48,6 +49,7 @@ class World:
         self._folder = tempfile.TemporaryDirectory() if sqlite else None
         self.disk: Disk = SqliteDisk(Path(self._folder.name) / "log.db") if self._folder else MemoryDisk()
         self.healed = False
+        self.happened: Counter[str] = Counter({"world on SQLite": int(sqlite)})
         self.policy: Policy = plan.policy
         self.everybody = ("owner", *(f"p{n}" for n in range(1, plan.peers + 1)))
         self.access = self.everybody
@@ -57,6 +59,7 @@ class World:
         self.gateways: list[Gateway] = []
         self._starts = self._numbers = self._turns = self._logins = 0
         self._fuse: tuple[int, Callable[[], None]] | None = None
+        self.disk.on_commit = self._watch
         self.checks = Checks(self)
         self.network = Network(self, self.scheduler, self, self.bag)
         self.liveness = Liveness(self)
@@ -82,9 +85,17 @@ class World:
         """Whether a fault strikes now."""
         return self.on(fault) and dice.chance(probability * self.plan.size.heat)
 
+    def count(self, what: str) -> None:
+        """Something of `happenings.KINDS` took effect."""
+        self.happened[what] += 1
+
+    def in_window(self, name: str) -> bool:
+        """Whether a message has opened a window at an account's server that is still open."""
+        return any(0 <= self.now - phone.opened_at < DAY_MS for phone in self.servers[name].phones.values())
+
     @property
     def now(self) -> int:
-        return self.scheduler.clock.now()
+        return self.scheduler.clock._now
 
     # --- a run ----------------------------------------------------------------------------------------------------
 
@@ -92,7 +103,6 @@ class World:
         """Run the plan, heal, come to rest, audit; the digest of it all."""
         errors = Errors()
         logging.getLogger("replyledger.runtime").addHandler(errors)
-        self.scheduler.on_turn = self._after_turn
         self.scheduler.before_jump = self._before_jump
         long_events, recall.LONG_EVENTS = recall.LONG_EVENTS, self.plan.long_events
         try:
@@ -120,15 +130,6 @@ class World:
         """Let so much time pass."""
         self.scheduler.run_for(ms, TURNS_MAX)
 
-    def _after_turn(self) -> None:
-        if self._fuse is not None:
-            turns, blow = self._fuse
-            self._fuse = (turns - 1, blow)
-            if turns <= 0:
-                self._fuse = None
-                blow()
-        self.checks.turn()
-
     def _before_jump(self, gap: int) -> None:
         self.liveness.before_jump(gap)
         self.checks.oracle.before_jump(gap)
@@ -137,6 +138,27 @@ class World:
         """Do something in so many turns, whatever is under way then."""
         if self._fuse is None:
             self._fuse = (turns, blow)
+            self._watch()
+
+    def hydrating(self, stream: str) -> None:
+        """An actor is about to read its stream."""
+        self.checks.hydrating(stream)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Look after each turn, as long as there is something to look at."""
+        self.scheduler.on_turn = self._after_turn
+
+    def _after_turn(self) -> None:
+        if self._fuse is not None:
+            turns, blow = self._fuse
+            self._fuse = (turns - 1, blow)
+            if turns <= 0:
+                self._fuse = None
+                blow()
+        self.checks.turn()
+        if self._fuse is None and self.checks.done:
+            self.scheduler.on_turn = None
 
     # --- gateways -------------------------------------------------------------------------------------------------
 
@@ -164,12 +186,12 @@ class World:
 
     def serving(self, name: str = "") -> Gateway | None:
         """The newest gateway that serves an account, "" = all of them; without one, the newest that serves anything."""
-        names, newest = (name,) if name else tuple(self.servers), None
+        newest = None
         for gateway in reversed(self.gateways):
             if gateway.serving:
-                newest = newest or gateway
-                if all(map(gateway.has, names)):
+                if gateway.has(name) if name else all(map(gateway.has, self.servers)):
                     return gateway
+                newest = newest or gateway
         return newest
 
     def life(self, name: str) -> Life | None:
@@ -194,6 +216,12 @@ class World:
         if not gateway.machine.alive:
             return
         self.scheduler.note(f"{self.now} {gateway.machine.name} ends: {why}")
+        if why == "crash":
+            self.count("crash")
+            if gateway.log.busy:
+                self.count("crash with a commit under way")
+            if any(life.outlet and not life.outlet.at_rest for life in gateway.lives.values()):
+                self.count("crash with a send under way")
         gateway.log.die()
         gateway.machine.kill()
         for agent in self.agents:
@@ -215,7 +243,7 @@ class World:
         found = [(f"weixin:{name}", checks.rebuilt(f"weixin:{name}")) for name in self.servers]
         for account, _ in found:
             checks.caches(account)
-        self.disk.forget_caches()
+        self.happened.update(f"{name} deleted" for name in self.disk.forget_caches())
         for account, (rows, bindings) in found:
             self.disk.put_caches(account, [r for r in rows if r != type(r)(stream=r.stream)], bindings)
 
@@ -245,7 +273,9 @@ class World:
     def _set_back_ms(self) -> int:
         """By how much the wall clock was set back while nothing ran; now and then forward, which the boot clock tells."""
         dice = self.bag["restart"]
-        return -dice.below(26 * HOUR_MS) if dice.chance(0.3) else dice.below(2 * HOUR_MS)
+        forward = dice.chance(0.3)
+        self.count(f"clock set {'forward' if forward else 'back'} at a start")
+        return -dice.below(26 * HOUR_MS) if forward else dice.below(2 * HOUR_MS)
 
     # --- people ---------------------------------------------------------------------------------------------------
 
@@ -253,6 +283,8 @@ class World:
         """Somebody scans the code: a new login; the old one is void."""
         self._logins += 1
         server = self.servers[name]
+        if name in self.credentials:
+            self.count("logged in anew")
         server.login = f"login-{self._logins}"
         for phone in server.phones.values():
             phone.tokens.clear()
@@ -266,6 +298,8 @@ class World:
 
     def lose_login(self, name: str) -> None:
         """The login is void, and nobody has a new one."""
+        if self.servers[name].login:
+            self.count("login lost")
         self.servers[name].login = ""
         self.network.stir(self.servers[name])
 
@@ -276,6 +310,8 @@ class World:
         before = [s.sent_at for a, s in self.said if (a, s.peer) == (name, peer)]
         sent_at = max([self.now, *(b + 1 for b in before)])
         has_token = not (self.strikes("tokens", 0.2, dice))
+        if not has_token:
+            self.count("message without a token")
         said = Said(
             number=self._numbers,
             peer=peer,
@@ -286,6 +322,8 @@ class World:
         )
         self.said.append((name, said))
         slow = self.strikes("slow_net", 0.3, dice)
+        if slow:
+            self.count("slow network")
         self.scheduler.call_at(
             sent_at + (dice.below(6_000) if slow else dice.between(1, 100)), partial(self._heard, name, said)
         )
@@ -297,7 +335,17 @@ class World:
         self.network.stir(server)
         if self.strikes("duplicates", 0.15, self.bag["people"]):
             again = msgspec_replace(said, self.servers[name].new_id())
-            server.repeat(again if self.bag["people"].chance(0.5) else said)
+            anew = self.bag["people"].chance(0.5)
+            self.repeated(said, again if anew else said)
+            server.repeat(again if anew else said)
+
+    def repeated(self, said: Said, again: Said) -> None:
+        """The channel delivers a message once more."""
+        self.count(
+            f"message again, {'same' if again.message_id == said.message_id else 'new' if again.message_id else 'no'} id"
+        )
+        if self.now - said.sent_at >= 25 * HOUR_MS:
+            self.count("message again after 25 h")
 
     def new_turn(self) -> str:
         self._turns += 1
