@@ -115,7 +115,7 @@ KINDS: dict[str, tuple[Kind, ...]] = {
         Kind("stranger wrote", "doing.py `_stranger`"),
     ),
 }
-"""By the words of issue 3, point 1."""
+"""By the fault, in plain words."""
 
 EVENTS: tuple[str, ...] = tuple(sorted(CLASSES))
 """Every type of event."""
@@ -131,12 +131,12 @@ def render(counts: Counter[str], worlds: int) -> str:
     lines = [
         "# What happens in the worlds",
         "",
-        "Every kind of fault of issue 3, point 1, where it is drawn, and how often it happened: counted where it takes effect. Written by",
-        "`python -m tests.world --seeds 1-5000 --count --write`; `test_worlds.py` asserts that each of them happens in CI's seeds.",
+        "Every kind of fault that worlds are to have, where it is drawn, and how often it happened: counted where it takes effect.",
+        "Written by `python -m tests.world --seeds 1-5000 --count --write`; `test_worlds.py` asserts that each happens in CI's seeds.",
         "",
         f"Over {worlds:,} worlds with {counts['turns']:,} turns:",
         "",
-        "| issue | happened | where it is drawn | times |",
+        "| fault | happened | where it is drawn | times |",
         "|---|---|---|---|",
     ]
     for words, kinds in KINDS.items():
