@@ -218,7 +218,7 @@ def retried_elsewhere() -> Planted:
         found = []
         for place in await self._targets(offer):
             delivery = delivery_id(place.stream, turn_id)
-            if not await self._same(delivery, offer):
+            if await self._compared(delivery, offer) == "absent":
                 await self.ask(
                     place,
                     AcceptTurn(turn_id=turn_id, origin=offer.origin, status=offer.status, text=offer.text, session=""),

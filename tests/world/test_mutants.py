@@ -15,17 +15,27 @@ MARGIN = 25
 LEAST = 40
 
 
+OF_A_DEFECT_GONE_STALE = ("AttributeError", "ImportError", "NameError", "TypeError")
+
+
+def assert_caught(name: str) -> None:
+    """By a rule, or by an error of the gateway; not because the defect itself does not fit the code any more."""
+    caught = measure(name, 2 * ROWS[name].seeds + MARGIN)
+    assert caught is not None
+    assert caught[0] not in OF_A_DEFECT_GONE_STALE, f"{name} does not fit the code any more: {caught}"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_worlds_catch_it(name: str) -> None:
-    assert measure(name, 2 * ROWS[name].seeds + MARGIN) is not None
+    assert_caught(name)
 
 
 @pytest.mark.parametrize(
     "name", ["missing_charge", "over_limiting", "accepted_before_durable", "snapshot_without_charges"]
 )
 def test_the_worlds_catch_some_at_once(name: str) -> None:
-    assert measure(name, 2 * ROWS[name].seeds + MARGIN) is not None
+    assert_caught(name)
 
 
 def test_the_table_is_of_these_mutants() -> None:
