@@ -64,11 +64,14 @@ class Ahead:
         self._forget_old(now)
         return min((span.most for span in self._spans.values()), default=None)
 
-    def read_at(self, dated: Millis | None, read_at: Millis, travels_ms: int) -> Millis:
-        """When an answer of that date can have been read at the latest, if it travelled at most `travels_ms` (our clock): `read_at`,
-        but for one that lay about while our process, or the machine, was stopped."""
+    def read_at(self, dated: Millis | None, asked_at: Millis, read_at: Millis, travels_ms: int) -> Millis:
+        """When an answer of that date would have been read, had nobody been stopped, and it had travelled `travels_ms` at most: `read_at`,
+        but for one that lay about while our process was stopped. Our clock, and never later than is proven: SLACK_MS early, for the
+        machine that dated it may be ahead of the one that bounds the difference; `asked_at` if nothing tells."""
         most = self.most_ms(read_at)
-        return read_at if dated is None or most is None else min(read_at, dated - most + travels_ms)
+        if dated is None or most is None:
+            return asked_at
+        return max(asked_at, min(read_at, dated - most - SLACK_MS + travels_ms))
 
     def _forget_old(self, now: Millis) -> None:
         oldest = now // BUCKET_MS - 1

@@ -41,11 +41,6 @@ def boot_id() -> str:
         return ""
 
 
-def slept_ms() -> int:
-    """Return ms that the machine has slept since boot; 0 where the system does not tell. May be off by 1 ms."""
-    return (boot_ns() - time.monotonic_ns()) // NS_PER_MS
-
-
 def stopwatch_ns() -> int:
     """Return ns of the finest clock, for benchmarks only."""
     return time.perf_counter_ns()

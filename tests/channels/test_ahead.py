@@ -46,21 +46,51 @@ def test_the_best_answer_counts(answers: list[tuple[int, int, int]], most: int) 
     ("dated", "read", "at"),
     [
         (0, 300, 300),
-        (0, 4_000, 4_000),
-        (0, 4_001, 4_000),  # the clocks differ by less than a second, and it travels 5 s at most
-        (0, 180_000, 4_000),
+        (0, 2_000, 2_000),
+        (
+            0,
+            2_001,
+            2_000,
+        ),  # the clocks differ by less than a second, it travels 5 s at most, and a machine may be 2 s ahead
+        (0, 180_000, 2_000),
         (180_000, 180_000, 180_000),
-        (None, 180_000, 180_000),
+        (-10_000, 180_000, 0),  # no earlier than it was asked for
+        (None, 180_000, 0),
     ],
 )
 def test_an_answer_that_lay_about_was_there_by_its_date(dated: int | None, read: int, at: int) -> None:
     """A process that was stopped for three minutes reads what came at the first second of them."""
     date = None if dated is None else NOW + dated
-    assert heard((0, 0, 0)).read_at(date, NOW + read, 5_000) == NOW + at
+    assert heard((0, 0, 0)).read_at(date, NOW, NOW + read, 5_000) == NOW + at
 
 
-def test_without_any_date_an_answer_is_there_when_it_is_read() -> None:
-    assert Ahead().read_at(NOW, NOW + 180_000, 5_000) == NOW + 180_000
+def test_where_nothing_tells_an_answer_proves_nothing_after_its_question() -> None:
+    assert Ahead().read_at(NOW, NOW - 40_000, NOW, 5_000) == NOW - 40_000
+    contradicted = heard((0, 0, 0), (YEAR_MS, 0, 0))
+    assert contradicted.read_at(NOW + YEAR_MS, NOW, NOW + 180_000, 5_000) == NOW
+
+
+@given(
+    offset=st.integers(-YEAR_MS, YEAR_MS),
+    apart=st.lists(st.integers(0, SLACK_MS), min_size=1, max_size=4),
+    calls=st.lists(
+        st.tuples(st.integers(0, 60_000), st.integers(0, 43_000), st.floats(0, 1), st.integers(0, 3)), min_size=1
+    ),
+    stopped=st.integers(0, 3_600_000),
+)
+def test_no_answer_is_said_to_have_come_later_than_it_can_have(
+    offset: int, apart: list[int], calls: list[tuple[int, int, float, int]], stopped: int
+) -> None:
+    """The channel is several machines whose clocks are apart by up to SLACK_MS, and any of them answers. Our process is stopped while
+    the last answer is on its way."""
+    ahead, now, travels = Ahead(), NOW, 5_000
+    for left, (pause, took, when, machine) in reversed(list(enumerate(calls))):
+        asked = now + pause
+        answered = asked + round(took * when)
+        now = answered + min(took, travels) + (0 if left else stopped)
+        dated = (answered + offset + apart[machine % len(apart)]) // 1_000 * 1_000
+        ahead.heard(dated, asked, now)
+        assert ahead.read_at(dated, asked, now, travels) - travels <= answered
 
 
 @pytest.mark.parametrize(("late", "most"), [(2 * BUCKET_MS - 1, 1_000), (2 * BUCKET_MS, None)])

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.runtime import clock as module
-from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_id, boot_ns, slept_ms, stopwatch_ns
+from actors.runtime.clock import BootClock, ManualClock, SeededIds, SystemIds, boot_id, boot_ns, stopwatch_ns
 from tests.frozen import frozen, utc_ms
 
 MS = 1_000_000
@@ -88,19 +87,6 @@ def test_seeded_ids_repeat() -> None:
     assert draw(1) == draw(1)
     assert draw("a") == draw("a")
     assert draw(1) != draw(2)
-
-
-def test_a_machine_has_slept_for_what_its_boot_clock_counted_and_its_monotonic_did_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(module, "boot_ns", lambda: 9_500 * MS)
-    monkeypatch.setattr(time, "monotonic_ns", lambda: 2_000 * MS)
-    assert slept_ms() == 7_500
-
-
-def test_a_machine_that_is_awake_does_not_sleep() -> None:
-    before = slept_ms()
-    assert abs(slept_ms() - before) <= 1
 
 
 def test_a_clock_can_go_on_from_a_known_time_before_anybody_was_told_another() -> None:

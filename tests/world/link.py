@@ -66,7 +66,7 @@ class SimInlet:
             messages=tuple(inbound_of(s) for s in answer.messages),
             cursor=answer.cursor,
             started_at=started_at,
-            ended_at=max(started_at, self._ahead.read_at(answer.dated, now, LATENCY_MS_MAX)),
+            ended_at=self._ahead.read_at(answer.dated, started_at, now, LATENCY_MS_MAX),
             ahead_ms=self._ahead.most_ms(now),
         )
         await self._life.account.peers.ask(bot_stream(self._life.spec.address), Deliver(polled))

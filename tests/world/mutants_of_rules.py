@@ -81,7 +81,7 @@ def two_at_once() -> Planted:
 
 def stopped_answers_prove() -> Planted:
     """An answer that lay about while the process was stopped is taken for one that came when it was read."""
-    return patched((Ahead, "read_at", lambda _self, _dated, read_at, _travels_ms: read_at))
+    return patched((Ahead, "read_at", lambda _self, _dated, _asked_at, read_at, _travels_ms: read_at))
 
 
 # --- outcomes -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from actors.channels.weixin.calls import NETWORK_ERRORS, Calls, Gate
 from actors.channels.weixin.wire import HOLD_MS, Trouble, Updates
 from actors.inbox import LATENCY_MS_MAX
 from actors.ports import Fence, LoginGone, Polled
-from actors.runtime.clock import Clock, Ids, slept_ms
+from actors.runtime.clock import Clock, Ids
 from events.base import Millis
 from store.errors import StoreError
 
@@ -27,9 +27,6 @@ IDLE_MS = (50, 1_000)
 """First and longest wait after empty answers that came at once: a server that does not hold must not make us spin."""
 
 AT_ONCE_MS = 100
-SLEEP_MS = 100
-"""A machine that slept for so long over a poll may have had its answer waiting, or on its way again, since it fell asleep. When that was
-nobody knows, so that the poll proves nothing after its start."""
 
 NOTIFY_MS = 3_000
 """How long the start and the end of a client may take to announce."""
@@ -97,7 +94,7 @@ class WeixinInlet:
     async def _loop(self, deliver: Callable[[Polled], Awaitable[None]], cursor: str) -> LoginGone:
         while True:
             await self._fence.confirm()
-            started_at, slept = self._clock.now(), slept_ms()
+            started_at = self._clock.now()
             match await self._poll(cursor):
                 case LoginGone() as gone:
                     return gone
@@ -108,7 +105,7 @@ class WeixinInlet:
                 case Updates() as updates:
                     cursor = updates.cursor or cursor
                     self._hold_ms = updates.hold_ms
-                    polled = self._polled(updates, cursor, started_at, awake=slept_ms() - slept < SLEEP_MS)
+                    polled = self._polled(updates, cursor, started_at)
                     await deliver(polled)
                     await self._breathe(polled)
 
@@ -127,12 +124,11 @@ class WeixinInlet:
         found = wire.parse_updates(answer.status, answer.body)
         return msgspec.structs.replace(found, dated=answer.dated) if isinstance(found, Updates) else found
 
-    def _polled(self, updates: Updates, cursor: str, started_at: Millis, *, awake: bool) -> Polled:
+    def _polled(self, updates: Updates, cursor: str, started_at: Millis) -> Polled:
         read = inbound.read(updates)
         if read.malformed:
             log.warning("%s: %d entries of a poll are no messages", self._account, read.malformed)
         now, ahead = self._clock.now(), self._calls.ahead
-        ended_at = max(started_at, ahead.read_at(updates.dated, now, LATENCY_MS_MAX))
         self._note(
             polls=self.status.polls + 1,
             last_poll_at=now,
@@ -145,7 +141,7 @@ class WeixinInlet:
             messages=read.messages,
             cursor=cursor,
             started_at=started_at,
-            ended_at=ended_at if awake else started_at,
+            ended_at=ahead.read_at(updates.dated, started_at, now, LATENCY_MS_MAX),
             ahead_ms=ahead.most_ms(now),
         )
 
